@@ -1,0 +1,20 @@
+//! The core of `@zhivex-ai/sandbox-docker`: one hardened container for each agent run.
+//!
+//! Read it from the inside out. Pure rooms take values and return values: [`stream`] (exec frames, bounded
+//! output, text), [`archive`] (tar rules), [`workspace`] (paths, policy; [`workspace::source`] reads host files).
+//! [`docker`] speaks the Engine API. [`sandbox`] is what can be done in one running container. [`store`] keeps
+//! leases and snapshots. [`environment`] is the life of a run. `binding` alone knows Node.
+
+pub mod archive;
+pub mod cancel;
+pub mod docker;
+pub mod environment;
+pub mod error;
+pub mod limits;
+pub mod sandbox;
+pub mod store;
+pub mod stream;
+pub mod workspace;
+
+#[cfg(feature = "binding")]
+mod binding;

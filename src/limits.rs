@@ -1,0 +1,45 @@
+//! Every cap and deadline that is not an option, with its reason.
+
+use std::time::Duration;
+
+/// Longest workspace path in bytes, the kernel's `PATH_MAX` without its NUL (`linux/limits.h`).
+pub const MAX_PATH_BYTES: usize = 4095;
+/// Longest path component in bytes (`NAME_MAX`, `linux/limits.h`).
+pub const MAX_NAME_BYTES: usize = 255;
+/// Deepest path that we accept, in components: bounds walks and recursion on both ends.
+pub const MAX_PATH_DEPTH: usize = 64;
+
+/// Largest archive passed as one buffer, 256 MiB, the default of the package that this one replaces.
+pub const MAX_ARCHIVE_BYTES: u64 = 256 * 1024 * 1024;
+/// Most entries in one archive that we write or accept.
+pub const MAX_ARCHIVE_ENTRIES: u64 = 100_000;
+
+/// Largest JSON reply that we read from an engine. `inspect` of a container with thousands of labels fits.
+pub const MAX_REPLY_BYTES: usize = 16 * 1024 * 1024;
+/// Largest error body that we quote from.
+pub const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
+/// Largest head of a reply on a hijacked connection.
+pub const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Longest message of an engine that is passed on in an error, in characters.
+pub const MAX_ENGINE_MESSAGE_CHARS: usize = 1_000;
+
+/// An engine answers ordinary requests in milliseconds; under a burst of starts, in seconds.
+pub const ENGINE_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Connecting to a unix socket is instant unless the listener's backlog is full.
+pub const ENGINE_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// An archive passes at disk speed; this is for a stuck one.
+pub const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Without data for this long, ask the engine whether the command still runs.
+pub const EXEC_IDLE_POLL: Duration = Duration::from_millis(100);
+/// After the engine said that a command ended, this long without data ends the reading: a background child may
+/// hold the stream open for ever.
+pub const EXEC_DRAIN_IDLE: Duration = Duration::from_millis(250);
+/// And this long in all, however much a background child writes.
+pub const EXEC_DRAIN_TOTAL: Duration = Duration::from_secs(2);
+/// How long killing a command's processes may take before the caller is told that it failed.
+pub const EXEC_KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A holder that has not renewed its heartbeat for this long is dead.
+pub const HOLDER_SILENCE: Duration = Duration::from_secs(20);
+/// How often a holder renews.
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
