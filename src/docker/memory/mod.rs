@@ -1,0 +1,1 @@
+//! The deterministic double of an engine.

@@ -1,0 +1,3 @@
+//! The life of a run: options, manifest, acquire, authorize, release, sweep.
+
+pub mod options;

@@ -1,0 +1,177 @@
+//! The options of an environment: checked once, when it is created; after that every value is known to be good.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::workspace::path::WorkspacePath;
+
+/// When an image is fetched from its registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pull {
+  /// If the engine does not have it.
+  Missing,
+  /// Never: an absent image is `IMAGE_MISSING`.
+  Never,
+  /// Once for each environment, at its first acquire.
+  Always,
+}
+
+/// The numeric user of everything in the container; neither is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+  /// User id.
+  pub uid: u32,
+  /// Group id.
+  pub gid: u32,
+}
+
+impl std::fmt::Display for User {
+  fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    write!(f, "{}:{}", self.uid, self.gid)
+  }
+}
+
+/// A file written into a new workspace.
+#[derive(Clone, Debug)]
+pub struct SeedFile {
+  /// Where.
+  pub path: WorkspacePath,
+  /// What.
+  pub contents: Bytes,
+  /// Permission bits, 0o644 unless given.
+  pub mode: u32,
+}
+
+/// Files of the host that are copied into a new workspace.
+#[derive(Clone, Debug)]
+pub struct HostSource {
+  /// Absolute path on the host.
+  pub root: PathBuf,
+  /// Paths or globs relative to it.
+  pub include: Vec<String>,
+}
+
+/// The workspace as declared.
+#[derive(Clone, Debug)]
+pub struct WorkspaceOptions {
+  /// Its name, part of the binding.
+  pub id: String,
+  /// Directories to make, their parents included.
+  pub directories: Vec<WorkspacePath>,
+  /// Programs in the workspace may be run.
+  pub exec: bool,
+  /// Files to write.
+  pub files: Vec<SeedFile>,
+  /// Host files to copy.
+  pub source: Option<HostSource>,
+}
+
+/// Which commands may be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShellPolicy {
+  /// None.
+  Deny,
+  /// Every bare name and executable in `/bin` or `/usr/bin`.
+  Allow,
+  /// Only these names.
+  List(Vec<String>),
+}
+
+/// What the network lets through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkPolicy {
+  /// Nothing; there is no interface but `lo`.
+  Deny,
+}
+
+/// Bounds of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+  /// Memory of the container in MiB, the workspace included; no swap.
+  pub memory_mb: u64,
+  /// CPU quota in CPUs.
+  pub cpus: f64,
+  /// Processes and threads.
+  pub pids: u32,
+  /// Longest run of a command.
+  pub command_timeout: Duration,
+  /// Cap of standard output and of standard error, each, in bytes.
+  pub max_output_bytes: u64,
+  /// Largest file that tools and seeding read or write, in bytes.
+  pub max_file_bytes: u64,
+  /// Size of the workspace in bytes.
+  pub max_workspace_bytes: u64,
+  /// Commands at the same time.
+  pub max_concurrent_processes: u32,
+}
+
+/// How much of the profile must really be enforced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assurance {
+  /// All of it, or acquire fails.
+  Enforced,
+  /// What the engine can do.
+  BestEffort,
+}
+
+/// How the host talks to the container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+  /// The best that works.
+  Auto,
+  /// `docker exec` for every operation.
+  Exec,
+}
+
+/// What is done with tools that are not ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UndeclaredTools {
+  /// `authorize` refuses them.
+  Deny,
+  /// They run in the application's process, in no jail.
+  Allow,
+}
+
+/// All options, checked.
+#[derive(Clone, Debug)]
+pub struct Options {
+  /// Id of the environment.
+  pub id: String,
+  /// Version of the environment, if the application has one.
+  pub version: Option<String>,
+  /// Image reference.
+  pub image: String,
+  /// When to fetch it.
+  pub pull: Pull,
+  /// OCI runtime.
+  pub runtime: Option<String>,
+  /// Who runs everything.
+  pub user: User,
+  /// The workspace.
+  pub workspace: WorkspaceOptions,
+  /// Size of a `/tmp` tmpfs in MiB, if there is one.
+  pub tmp_mb: Option<u64>,
+  /// Which commands.
+  pub shell: ShellPolicy,
+  /// Which network.
+  pub network: NetworkPolicy,
+  /// Bounds.
+  pub limits: Limits,
+  /// Variables of every command.
+  pub env: BTreeMap<String, String>,
+  /// How long an untouched run is kept.
+  pub lease: Duration,
+  /// What must hold.
+  pub assurance: Assurance,
+  /// What of other tools.
+  pub undeclared_tools: UndeclaredTools,
+  /// Names of other tools that are allowed.
+  pub declared_tools: Vec<String>,
+  /// Whose leases `sweep` looks after; random unless given.
+  pub owner_id: Option<String>,
+  /// How to talk to the container.
+  pub transport: Transport,
+}
