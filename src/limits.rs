@@ -29,8 +29,8 @@ pub const ENGINE_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 pub const ENGINE_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// An archive passes at disk speed; this is for a stuck one.
 pub const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Without data for this long, ask the engine whether the command still runs.
-pub const EXEC_IDLE_POLL: Duration = Duration::from_millis(100);
+/// A command that has not closed its output after this long is asked about for the first time.
+pub const EXEC_FIRST_ASK: Duration = Duration::from_millis(100);
 /// After the engine said that a command ended, this long without data ends the reading: a background child may
 /// hold the stream open for ever.
 pub const EXEC_DRAIN_IDLE: Duration = Duration::from_millis(250);
@@ -43,3 +43,6 @@ pub const EXEC_KILL_TIMEOUT: Duration = Duration::from_secs(5);
 pub const HOLDER_SILENCE: Duration = Duration::from_secs(20);
 /// How often a holder renews.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Resolving a path takes as long as one exec; a container starved of CPU may need longer.
+pub const REALPATH_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,10 +1,26 @@
 //! The Docker Engine API: what the product needs of it, over a unix socket.
 //!
 //! [`Engine`] is the interface, with the methods of the public `DockerClient`; [`client::Client`] speaks HTTP to a
-//! real engine, [`memory::MemoryEngine`] is the deterministic double.
+//! real engine, [`memory`] is the deterministic double.
 
+mod archive;
+mod chunked;
+pub mod client;
+pub mod container;
 pub mod engine;
+mod exec;
+mod exec_stream;
+mod hijack;
+mod image;
 pub mod memory;
 pub mod model;
+mod network;
+mod node;
+mod request;
+mod terminate;
+mod transport;
+mod version;
 
-pub use engine::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin};
+pub use engine::{
+  Archive, ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin,
+};

@@ -119,6 +119,8 @@ pub struct HostConfig {
   pub network_mode: String,
   /// Root file system mounted read-only.
   pub readonly_rootfs: bool,
+  /// Path → options of its tmpfs mounts.
+  pub tmpfs: Option<BTreeMap<String, String>>,
 }
 
 /// `Config` of an inspection, of a container or an image.
@@ -212,6 +214,8 @@ pub struct EngineInfo {
   pub os_type: String,
 }
 
-fn null_is_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+fn null_is_empty<'de, D: serde::Deserializer<'de>>(
+  deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
   Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,0 +1,79 @@
+//! The client of a real engine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+use hyper::Method;
+use tokio::sync::OnceCell;
+
+use super::transport::Transport;
+use super::version::ApiVersion;
+use crate::error::{Result, fail};
+use crate::limits::MAX_REPLY_BYTES;
+
+/// Where an engine listens unless told otherwise.
+pub const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
+
+/// A Docker engine behind a unix socket. Cheap to clone; methods may be called at the same time.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+  transport: Transport,
+  version: OnceCell<ApiVersion>,
+}
+
+impl Client {
+  /// A client of the engine behind `socket` (default [`DEFAULT_SOCKET`]). The version is negotiated at the first call
+  /// unless one is given (`1.41` or `v1.41`). Connects to nothing yet.
+  pub fn new(socket: Option<PathBuf>, api_version: Option<&str>) -> Result<Self> {
+    let version = match api_version {
+      None => OnceCell::new(),
+      Some(text) => OnceCell::new_with(Some(ApiVersion::parse(text).ok_or_else(|| {
+        fail!(ConfigInvalid, "apiVersion was {text:?}; it may be a version such as \"1.41\" or \"v1.41\".")
+      })?)),
+    };
+    let socket = socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
+    if socket.as_os_str().is_empty() {
+      return Err(fail!(
+        ConfigInvalid,
+        "socketPath was empty; it may be the path of a Docker engine's unix socket."
+      ));
+    }
+    Ok(Self(Arc::new(Inner { transport: Transport::unix(socket), version })))
+  }
+
+  pub(super) fn transport(&self) -> &Transport {
+    &self.0.transport
+  }
+
+  /// The version in use. The first calls, however many, share one negotiation.
+  pub(super) async fn version(&self) -> Result<ApiVersion> {
+    self.0.version.get_or_try_init(|| self.negotiate()).await.copied()
+  }
+
+  /// `/_ping` says the newest version in a header; where it does not, `/version` says it in its body.
+  async fn negotiate(&self) -> Result<ApiVersion> {
+    let ping = self.transport().send(self.request(Method::GET, "/_ping", None)?).await?;
+    let header = ping.headers().get("api-version").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    // Read to the end, so that the connection can serve the next request.
+    let _body = http_body_util::Limited::new(ping.into_body(), MAX_REPLY_BYTES).collect().await;
+    let newest = match header.as_deref().and_then(ApiVersion::parse) {
+      Some(version) => version,
+      None => self.version_of_body().await?,
+    };
+    ApiVersion::negotiate(newest)
+  }
+
+  async fn version_of_body(&self) -> Result<ApiVersion> {
+    let request = self.request(Method::GET, "/version", None)?;
+    let reply = self.open(&Method::GET, "/version", request).await?;
+    let body = http_body_util::Limited::new(reply.into_body(), MAX_REPLY_BYTES).collect().await;
+    let json = body.ok().and_then(|body| serde_json::from_slice::<serde_json::Value>(&body.to_bytes()).ok());
+    let text = json.as_ref().and_then(|json| json.get("ApiVersion")).and_then(|version| version.as_str());
+    text.and_then(ApiVersion::parse).ok_or_else(|| {
+      fail!(DockerApi, "Docker API GET /version named no API version; is this the socket of a Docker engine?")
+    })
+  }
+}

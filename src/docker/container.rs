@@ -1,0 +1,209 @@
+//! Containers: create, start, inspect, kill, list, remove, commit.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hyper::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::client::Client;
+use super::model::{ContainerSpec, Inspection, ListedContainer};
+use super::request::{api_error, encode, engine_message, segment};
+use crate::error::{Result, fail};
+
+/// How long another removal of the same container may take.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// First pause between two looks whether it is gone; it doubles up to the slowest.
+const REMOVAL_POLL: Duration = Duration::from_millis(5);
+const REMOVAL_SLOWEST_POLL: Duration = Duration::from_millis(250);
+
+/// The reply to a create or commit.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Created {
+  id: String,
+}
+
+/// The body of `POST /containers/create`.
+pub fn create_body(spec: &ContainerSpec) -> Value {
+  let mut body = json!({
+    "Image": spec.image, "User": spec.user, "WorkingDir": spec.working_dir, "Env": spec.env, "Cmd": spec.cmd,
+    "Labels": spec.labels,
+    "HostConfig": {
+      "NetworkMode": spec.network_mode, "ReadonlyRootfs": spec.readonly_rootfs,
+      // Memory and swap together are limited to the memory: no swap.
+      "Memory": spec.memory_bytes, "MemorySwap": spec.memory_bytes,
+      "NanoCpus": spec.nano_cpus, "PidsLimit": spec.pids_limit,
+      "CapDrop": ["ALL"], "SecurityOpt": ["no-new-privileges:true"],
+      "Init": spec.init, "Tmpfs": spec.tmpfs,
+    },
+  });
+  let ulimits: Vec<Value> =
+    spec.ulimits.iter().map(|(name, limit)| json!({ "Name": name, "Soft": limit, "Hard": limit })).collect();
+  let mut set = |path: &str, value: Option<Value>| {
+    if let (Some(value), Some(slot)) = (value, slot(&mut body, path)) {
+      *slot = value;
+    }
+  };
+  set("/Entrypoint", spec.entrypoint.as_ref().map(|entrypoint| json!(entrypoint)));
+  set("/Hostname", spec.hostname.as_ref().map(|hostname| json!(hostname)));
+  set("/Healthcheck", spec.no_healthcheck.then(|| json!({ "Test": ["NONE"] })));
+  set("/HostConfig/IpcMode", spec.ipc_mode.as_ref().map(|mode| json!(mode)));
+  set("/HostConfig/Runtime", spec.runtime.as_ref().map(|runtime| json!(runtime)));
+  set("/HostConfig/Sysctls", (!spec.sysctls.is_empty()).then(|| json!(spec.sysctls)));
+  set("/HostConfig/Ulimits", (!ulimits.is_empty()).then(|| json!(ulimits)));
+  set("/HostConfig/LogConfig", spec.no_log.then(|| json!({ "Type": "none" })));
+  body
+}
+
+/// The place of `path` in an object of objects, made where it is not there.
+fn slot<'a>(body: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+  let (parent, key) = path.rsplit_once('/')?;
+  Some(body.pointer_mut(parent)?.as_object_mut()?.entry(key).or_insert(Value::Null))
+}
+
+impl Client {
+  pub(super) async fn create(&self, spec: &ContainerSpec) -> Result<String> {
+    let path = match &spec.name {
+      Some(name) => format!("/containers/create?name={}", encode(name)),
+      None => "/containers/create".to_owned(),
+    };
+    let reply = self.call(Method::POST, &path, Some(&create_body(spec))).await?;
+    match reply.status {
+      status if status.is_success() => {
+        serde_json::from_slice::<Created>(&reply.body).map(|created| created.id).map_err(|error| {
+          fail!(DockerApi, "The Docker engine created a container and told no id.").with_source(error)
+        })
+      }
+      StatusCode::NOT_FOUND => Err(fail!(
+        ImageMissing,
+        "Image {} is not on the Docker engine ({}). Fetch it with \"docker pull {}\", or pass another image.",
+        spec.image,
+        engine_message(&reply.body),
+        spec.image
+      )),
+      StatusCode::CONFLICT => Err(fail!(
+        Conflict,
+        "A container named {} exists already: {}",
+        spec.name.as_deref().unwrap_or_default(),
+        engine_message(&reply.body)
+      )),
+      _ => Err(api_error(&Method::POST, &path, &reply)),
+    }
+  }
+
+  pub(super) async fn start(&self, id: &str) -> Result<()> {
+    let path = format!("/containers/{}/start", segment(id)?);
+    let reply = self.call(Method::POST, &path, None).await?;
+    match reply.status {
+      StatusCode::NOT_MODIFIED => Ok(()),
+      status if status.is_success() => Ok(()),
+      _ => Err(api_error(&Method::POST, &path, &reply)),
+    }
+  }
+
+  pub(super) async fn inspection(&self, id: &str) -> Result<Inspection> {
+    self.json(Method::GET, &format!("/containers/{}/json", segment(id)?), None).await
+  }
+
+  pub(super) async fn kill(&self, id: &str, signal: &str) -> Result<()> {
+    let path = format!("/containers/{}/kill?signal={}", segment(id)?, encode(signal));
+    let reply = self.call(Method::POST, &path, None).await?;
+    match reply.status {
+      status if status.is_success() => Ok(()),
+      // It has ended already, which is what a kill is for.
+      StatusCode::CONFLICT => Ok(()),
+      _ => Err(api_error(&Method::POST, &path, &reply)),
+    }
+  }
+
+  pub(super) async fn list(&self, label: &str) -> Result<Vec<ListedContainer>> {
+    let filters = json!({ "label": [label] }).to_string();
+    let path = format!("/containers/json?all=true&filters={}", encode(&filters));
+    let listed: Vec<ListedContainer> = self.json(Method::GET, &path, None).await?;
+    Ok(listed.into_iter().filter(|container| has_label(&container.labels, label)).collect())
+  }
+
+  pub(super) async fn remove(&self, id: &str) -> Result<()> {
+    let path = format!("/containers/{}?force=true&v=true", segment(id)?);
+    let reply = self.call(Method::DELETE, &path, None).await?;
+    match reply.status {
+      status if status.is_success() => Ok(()),
+      // "removal already in progress" and its like: somebody else removes it, which may take a moment.
+      StatusCode::CONFLICT => self.wait_removed(id, || api_error(&Method::DELETE, &path, &reply)).await,
+      _ => Err(api_error(&Method::DELETE, &path, &reply)),
+    }
+  }
+
+  async fn wait_removed(&self, id: &str, refusal: impl Fn() -> crate::error::Error) -> Result<()> {
+    let deadline = Instant::now() + REMOVAL_TIMEOUT;
+    let mut pause = REMOVAL_POLL;
+    loop {
+      match self.inspection(id).await {
+        Err(gone) if gone.is_not_found() => return Ok(()),
+        Ok(found) if found.state.status != "removing" && found.state.status != "dead" => {
+          return Err(refusal());
+        }
+        _ if Instant::now() >= deadline => return Err(refusal()),
+        _ => sleep(pause).await,
+      }
+      pause = (pause * 2).min(REMOVAL_SLOWEST_POLL);
+    }
+  }
+
+  pub(super) async fn commit(
+    &self,
+    id: &str,
+    repo: &str,
+    tag: &str,
+    labels: Option<&BTreeMap<String, String>>,
+  ) -> Result<String> {
+    let path = format!("/commit?container={}&repo={}&tag={}", encode(id), encode(repo), encode(tag));
+    let body = labels.map(|labels| json!({ "Labels": labels }));
+    Ok(self.json::<Created>(Method::POST, &path, body.as_ref()).await?.id)
+  }
+}
+
+/// True where the labels have `name`, or `name=value` with exactly that value. Engines' own filters are checked again:
+/// one that ignored them would hand us strangers' containers.
+pub fn has_label(labels: &BTreeMap<String, String>, label: &str) -> bool {
+  match label.split_once('=') {
+    None => labels.contains_key(label),
+    Some((name, value)) => labels.get(name).is_some_and(|found| found == value),
+  }
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  #[test]
+  fn labels_match_whole() {
+    let labels = BTreeMap::from([
+      ("run".to_owned(), "run-1".to_owned()),
+      ("eq".to_owned(), "a=b".to_owned()),
+      ("none".to_owned(), String::new()),
+    ]);
+    for label in ["run", "run=run-1", "eq=a=b", "none", "none="] {
+      assert!(has_label(&labels, label), "{label}");
+    }
+    for label in ["ru", "run=run", "run=run-10", "run=", "eq=a", "other", "none=x"] {
+      assert!(!has_label(&labels, label), "{label}");
+    }
+  }
+
+  #[test]
+  fn a_plain_spec_gives_the_plain_body() {
+    let spec = ContainerSpec { image: "i".to_owned(), memory_bytes: 7, ..ContainerSpec::default() };
+    let body = create_body(&spec);
+    assert_eq!(body["HostConfig"]["MemorySwap"], 7);
+    assert_eq!(body["HostConfig"]["CapDrop"], json!(["ALL"]));
+    assert_eq!(body["HostConfig"]["SecurityOpt"], json!(["no-new-privileges:true"]));
+    for absent in ["Entrypoint", "Healthcheck", "Hostname"] {
+      assert!(body.get(absent).is_none(), "{absent}");
+    }
+    assert!(body["HostConfig"].get("IpcMode").is_none());
+  }
+}

@@ -1,0 +1,183 @@
+//! Hijacked connections: an HTTP request after whose reply both directions are raw (Engine API, "Hijacking" of
+//! `POST /containers/{id}/attach`, the same for exec). Engines answer 101, or 200 and no length; both are accepted, and
+//! bytes that came with the head are kept.
+
+use bytes::{Bytes, BytesMut};
+use hyper::{Method, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::chunked::Chunked;
+use super::client::Client;
+use super::request::{Reply, api_error};
+use crate::error::{Error, Result, fail};
+use crate::limits::{MAX_ERROR_BODY_BYTES, MAX_HEAD_BYTES};
+
+/// Most header fields of a reply; engines send about ten.
+const MAX_HEADERS: usize = 64;
+/// How much is read at a time.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A raw stream to a command.
+pub struct Hijacked {
+  read: RawRead,
+  write: OwnedWriteHalf,
+}
+
+/// The reading half, which first gives what came with the head.
+pub struct RawRead {
+  early: Bytes,
+  half: OwnedReadHalf,
+  buffer: BytesMut,
+  chunked: Option<Chunked>,
+}
+
+/// How the body of a reply is delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+  Length(u64),
+  Chunked,
+  UntilClose,
+}
+
+struct Head {
+  status: StatusCode,
+  framing: Framing,
+  rest: Bytes,
+}
+
+impl Hijacked {
+  /// The two halves. Dropping the writing half ends the command's input.
+  pub fn split(self) -> (RawRead, OwnedWriteHalf) {
+    (self.read, self.write)
+  }
+}
+
+impl RawRead {
+  /// The next bytes; empty at the end of the stream.
+  pub async fn next(&mut self) -> std::io::Result<Bytes> {
+    loop {
+      let raw = if self.early.is_empty() { self.read_raw().await? } else { std::mem::take(&mut self.early) };
+      let Some(chunked) = &mut self.chunked else { return Ok(raw) };
+      let mut decoded = Vec::new();
+      chunked.push(&raw, &mut decoded).map_err(std::io::Error::other)?;
+      if !decoded.is_empty() || raw.is_empty() || chunked.is_end() {
+        return Ok(decoded.into());
+      }
+    }
+  }
+
+  async fn read_raw(&mut self) -> std::io::Result<Bytes> {
+    self.buffer.reserve(READ_BYTES);
+    self.half.read_buf(&mut self.buffer).await?;
+    Ok(self.buffer.split().freeze())
+  }
+}
+
+impl Client {
+  /// Sends a request on a connection of its own and takes the connection over.
+  pub(super) async fn hijack(&self, path: &str, body: &serde_json::Value) -> Result<Hijacked> {
+    let version = self.version().await?;
+    let mut stream = self.transport().connect().await?;
+    let request = head_and_body(&format!("/v{version}{path}"), &body.to_string());
+    // An engine that refuses early may close before it read everything; its reply still says why.
+    let sent = stream.write_all(request.as_bytes()).await;
+    let head = match read_head(&mut stream).await {
+      Ok(head) => head,
+      Err(error) => return Err(lost(path, sent.err().unwrap_or(error))),
+    };
+    if !matches!(head.status, StatusCode::SWITCHING_PROTOCOLS | StatusCode::OK) {
+      let body = read_error_body(&mut stream, head.framing, head.rest).await;
+      return Err(api_error(&Method::POST, path, &Reply { status: head.status, body }));
+    }
+    let (half, write) = stream.into_split();
+    let chunked = (head.framing == Framing::Chunked).then(Chunked::default);
+    Ok(Hijacked { read: RawRead { early: head.rest, half, buffer: BytesMut::new(), chunked }, write })
+  }
+}
+
+fn lost(path: &str, error: std::io::Error) -> Error {
+  fail!(
+    DockerApi,
+    "The Docker engine broke off POST {path} before it replied; it may or may not have acted on it."
+  )
+  .with_source(error)
+}
+
+fn head_and_body(path: &str, body: &str) -> String {
+  format!(
+    "POST {path} HTTP/1.1\r\nHost: docker\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+     Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n{body}",
+    body.len()
+  )
+}
+
+async fn read_head(stream: &mut UnixStream) -> std::io::Result<Head> {
+  let mut buffer = BytesMut::new();
+  loop {
+    if stream.read_buf(&mut buffer).await? == 0 {
+      return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    if let Some(head) = parse_head(&mut buffer)? {
+      return Ok(head);
+    }
+    if buffer.len() > MAX_HEAD_BYTES {
+      return Err(std::io::Error::other("the head of the reply is too long"));
+    }
+  }
+}
+
+fn parse_head(buffer: &mut BytesMut) -> std::io::Result<Option<Head>> {
+  let mut fields = [httparse::EMPTY_HEADER; MAX_HEADERS];
+  let mut response = httparse::Response::new(&mut fields);
+  let length = match response.parse(buffer).map_err(std::io::Error::other)? {
+    httparse::Status::Partial => return Ok(None),
+    httparse::Status::Complete(length) => length,
+  };
+  let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
+  let status = status.ok_or_else(|| std::io::Error::other("the reply has no status"))?;
+  let framing = framing(response.headers);
+  let _head = buffer.split_to(length);
+  if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
+    // 100 Continue and the like: the real head follows.
+    return if buffer.is_empty() { Ok(None) } else { parse_head(buffer) };
+  }
+  Ok(Some(Head { status, framing, rest: buffer.split().freeze() }))
+}
+
+fn framing(headers: &[httparse::Header<'_>]) -> Framing {
+  let value = |name: &str| {
+    let field = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+    std::str::from_utf8(field.value).ok().map(|text| text.trim().to_ascii_lowercase())
+  };
+  if value("transfer-encoding").is_some_and(|coding| coding.ends_with("chunked")) {
+    return Framing::Chunked;
+  }
+  value("content-length").and_then(|length| length.parse().ok()).map_or(Framing::UntilClose, Framing::Length)
+}
+
+/// What an error reply says, as far as it comes; a cut one is still quoted.
+async fn read_error_body(stream: &mut UnixStream, framing: Framing, rest: Bytes) -> Bytes {
+  let (mut body, mut chunked) = (Vec::new(), Chunked::default());
+  let mut piece = BytesMut::from(rest.as_ref());
+  loop {
+    let decoded = match framing {
+      Framing::Chunked => chunked.push(&piece, &mut body).is_ok(),
+      _ => {
+        body.extend_from_slice(&piece);
+        true
+      }
+    };
+    let complete = match framing {
+      Framing::Length(length) => body.len() as u64 >= length,
+      Framing::Chunked => chunked.is_end() || !decoded,
+      Framing::UntilClose => false,
+    };
+    piece.clear();
+    if complete || body.len() > MAX_ERROR_BODY_BYTES || stream.read_buf(&mut piece).await.unwrap_or(0) == 0 {
+      body.truncate(MAX_ERROR_BODY_BYTES);
+      return body.into();
+    }
+  }
+}
