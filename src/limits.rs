@@ -46,3 +46,7 @@ pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Resolving a path takes as long as one exec; a container starved of CPU may need longer.
 pub const REALPATH_TIMEOUT: Duration = Duration::from_secs(10);
+/// A file operation over `docker exec` moves at most a few MiB.
+pub const FILE_OPERATION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest raw listing that is read: 16,384 entries of a full default workspace with paths of 500 bytes fit.
+pub const MAX_LIST_BYTES: u64 = 16 * 1024 * 1024;

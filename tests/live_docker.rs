@@ -74,6 +74,7 @@ fn request(cmd: &[&str]) -> ExecRequest {
     cancel: Cancel::new(),
     skip_terminate: false,
     marker: None,
+    clean_mark: None,
   }
 }
 

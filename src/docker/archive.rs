@@ -69,6 +69,7 @@ impl Client {
       cancel: Cancel::new(),
       skip_terminate: true,
       marker: None,
+      clean_mark: None,
     };
     let output = self.run_exec(id, request).await?;
     match (output.end, output.exit_code) {

@@ -66,6 +66,9 @@ pub struct ExecRequest {
   pub skip_terminate: bool,
   /// Also kill, at the end, processes whose command line contains this text (the public `marker`).
   pub marker: Option<String>,
+  /// Once this is on standard error and the command has ended, none of its processes are left, so none is looked for.
+  /// An empty mark is on every standard error: for commands that leave nothing behind.
+  pub clean_mark: Option<String>,
 }
 
 /// Why an exec is over.

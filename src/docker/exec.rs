@@ -30,6 +30,16 @@ struct Collected {
   stderr: CappedOutput,
 }
 
+impl Collected {
+  fn has_mark(&self, mark: Option<&str>) -> bool {
+    let Some(mark) = mark.map(str::as_bytes) else { return false };
+    if mark.is_empty() {
+      return true;
+    }
+    self.stderr.as_bytes().windows(mark.len()).any(|window| window == mark)
+  }
+}
+
 impl Client {
   /// Runs a command in a container.
   pub(super) async fn run_exec(&self, container: &str, request: ExecRequest) -> Result<ExecOutput> {
@@ -57,6 +67,8 @@ impl Client {
     let mut collected = Collected { stdout: CappedOutput::new(cap), stderr: CappedOutput::new(cap) };
     let stop = collect(&mut stream, &mut collected, deadline, &request.cancel).await;
     stream.close();
+    let clean = matches!(stop, Stop::Read(_)) && collected.has_mark(request.clean_mark.as_deref());
+    let target = target.filter(|_target| !clean);
     let ended = self.settle(container, &mut stream, &stop, deadline, target.as_ref(), &request.cancel).await;
     let (state, end) = match (stop, ended) {
       (Stop::Failed(error), _) => return Err(error),

@@ -83,6 +83,7 @@ impl Engine for Client {
       cancel: Cancel::new(),
       skip_terminate: true,
       marker: None,
+      clean_mark: None,
     };
     let output = self.run_exec(id, request).await?;
     if (output.end, output.exit_code) != (ExecEnd::Finished, Some(0)) {

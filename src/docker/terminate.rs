@@ -139,6 +139,7 @@ impl Client {
       cancel: Cancel::new(),
       skip_terminate: true,
       marker: None,
+      clean_mark: None,
     };
     // Boxed: running a command ends with this, which runs a command.
     let output =
