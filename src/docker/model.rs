@@ -212,6 +212,8 @@ pub struct EngineInfo {
   pub os_type: String,
 }
 
-fn null_is_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+fn null_is_empty<'de, D: serde::Deserializer<'de>>(
+  deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
   Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

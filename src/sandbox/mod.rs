@@ -142,9 +142,16 @@ pub trait Sandbox: Send + Sync {
   /// What this transport can do.
   fn capabilities(&self) -> &Capabilities;
   /// Reads `limit` bytes from `offset` of a regular file.
-  async fn read_file(&self, path: &WorkspacePath, offset: u64, limit: u64, cancel: &Cancel) -> Result<FileRange>;
+  async fn read_file(
+    &self,
+    path: &WorkspacePath,
+    offset: u64,
+    limit: u64,
+    cancel: &Cancel,
+  ) -> Result<FileRange>;
   /// Writes a file whole, or not at all; parents are made.
-  async fn write_file(&self, path: &WorkspacePath, contents: Bytes, mode: u32, cancel: &Cancel) -> Result<()>;
+  async fn write_file(&self, path: &WorkspacePath, contents: Bytes, mode: u32, cancel: &Cancel)
+  -> Result<()>;
   /// Lists a directory, `depth` levels deep (1: its own entries), at most `limit` entries.
   async fn list(&self, path: &WorkspacePath, depth: u32, limit: usize, cancel: &Cancel) -> Result<Listing>;
   /// Runs a command to its end.

@@ -20,7 +20,10 @@ impl WorkspacePath {
   /// are folded. `..`, NUL, an absolute path elsewhere and one that is too long or too deep are `PATH_INVALID`.
   pub fn parse(input: &str) -> Result<Self> {
     if input.contains('\0') {
-      return Err(fail!(PathInvalid, "Path {input:?} contains a NUL byte; use a plain path below {WORKSPACE_ROOT}."));
+      return Err(fail!(
+        PathInvalid,
+        "Path {input:?} contains a NUL byte; use a plain path below {WORKSPACE_ROOT}."
+      ));
     }
     if input.len() > MAX_PATH_BYTES {
       return Err(fail!(

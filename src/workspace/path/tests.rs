@@ -28,7 +28,9 @@ fn folds_dots_and_slashes() {
 
 #[test]
 fn refuses_what_leaves() {
-  for input in ["..", "a/..", "a/../b", "../a", "/etc/passwd", "/workspace/../etc", "/workspace2/a", "/", "//workspace"] {
+  for input in
+    ["..", "a/..", "a/../b", "../a", "/etc/passwd", "/workspace/../etc", "/workspace2/a", "/", "//workspace"]
+  {
     refused(input);
   }
   refused("a\0b");
