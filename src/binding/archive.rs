@@ -40,7 +40,9 @@ impl ArchiveUpload {
       put.guard("Unpacking an archive", unpacking).await
     });
     let done = async move {
-      task.await.unwrap_or_else(|error| Err(fail!(Internal, "Unpacking an archive failed.").with_source(error)))
+      task
+        .await
+        .unwrap_or_else(|error| Err(fail!(Internal, "Unpacking an archive failed.").with_source(error)))
     };
     Self { pieces: Arc::new(Mutex::new(Some(pieces))), done: done.boxed().shared(), cancel }
   }
@@ -54,7 +56,9 @@ impl ArchiveUpload {
     let (piece, pieces, done) = (copy(&chunk), Arc::clone(&self.pieces), self.done.clone());
     spawn(env, async move {
       let pieces = pieces.lock().await;
-      let Some(sender) = pieces.as_ref() else { return Err(fail!(Released, "This archive was finished before.")) };
+      let Some(sender) = pieces.as_ref() else {
+        return Err(fail!(Released, "This archive was finished before."));
+      };
       if sender.send(Ok(piece)).await.is_err() {
         // The engine ended it early; the result says why.
         done.await?;

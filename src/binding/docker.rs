@@ -16,7 +16,9 @@ use super::outcome::{Outcome, Promised, outcome, spawn};
 use crate::docker::client::Client;
 use crate::docker::memory::{MemoryEngine, MemoryOptions};
 use crate::docker::model::ContainerSpec;
-use crate::docker::{ArchiveBody, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin, get_whole_archive};
+use crate::docker::{
+  ArchiveBody, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin, get_whole_archive,
+};
 use crate::error::{Result, fail};
 use crate::limits::MAX_ARCHIVE_BYTES;
 
@@ -45,16 +47,21 @@ struct ConnectOptions {
 /// A client of the engine behind a socket; connects when first used.
 #[napi(catch_unwind)]
 pub fn docker_connect(options_json: String) -> Outcome<DockerHandle> {
-  outcome(parse::<ConnectOptions>(&options_json, "The options of createNodeDockerClient").and_then(|options| {
-    let client = Client::new(options.socket_path.map(Into::into), options.api_version.as_deref())?;
-    Ok(DockerHandle { engine: Arc::new(client) })
-  }))
+  outcome(parse::<ConnectOptions>(&options_json, "The options of createNodeDockerClient").and_then(
+    |options| {
+      let client = Client::new(options.socket_path.map(Into::into), options.api_version.as_deref())?;
+      Ok(DockerHandle { engine: Arc::new(client) })
+    },
+  ))
 }
 
 /// The deterministic double.
 #[napi(catch_unwind)]
 pub fn memory_docker(options_json: String) -> Outcome<DockerHandle> {
-  outcome(MemoryOptions::from_json(&options_json).map(|options| DockerHandle { engine: Arc::new(MemoryEngine::new(options)) }))
+  outcome(
+    MemoryOptions::from_json(&options_json)
+      .map(|options| DockerHandle { engine: Arc::new(MemoryEngine::new(options)) }),
+  )
 }
 
 /// The options of the public `exec`.
@@ -140,7 +147,12 @@ impl DockerHandle {
 
   /// Sends a signal to process 1.
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
-  pub fn kill_container<'env>(&self, env: &'env Env, id: String, signal: String) -> Promised<'env, Option<u32>> {
+  pub fn kill_container<'env>(
+    &self,
+    env: &'env Env,
+    id: String,
+    signal: String,
+  ) -> Promised<'env, Option<u32>> {
     let engine = self.engine();
     spawn(env, async move { engine.kill_container(&id, &signal).await.map(nothing) })
   }
@@ -151,7 +163,8 @@ impl DockerHandle {
     let engine = self.engine();
     spawn(env, async move {
       let listed = engine.list_containers(&label).await?;
-      let shown: Vec<_> = listed.iter().map(|found| json!({ "Id": found.id, "Labels": found.labels })).collect();
+      let shown: Vec<_> =
+        listed.iter().map(|found| json!({ "Id": found.id, "Labels": found.labels })).collect();
       Ok(json!(shown).to_string())
     })
   }
@@ -194,7 +207,12 @@ impl DockerHandle {
 
   /// A tar of a path, in pieces.
   #[napi(catch_unwind, ts_return_type = "Failure | ArchiveDownload")]
-  pub fn get_archive_stream(&self, id: String, path: String, max_bytes: Option<f64>) -> Outcome<ArchiveDownload> {
+  pub fn get_archive_stream(
+    &self,
+    id: String,
+    path: String,
+    max_bytes: Option<f64>,
+  ) -> Outcome<ArchiveDownload> {
     let max = optional_integer(max_bytes, "maxOutputBytes");
     outcome(max.map(|max| ArchiveDownload::new(self.engine(), id, path, max.unwrap_or(u64::MAX))))
   }
@@ -234,7 +252,8 @@ impl DockerHandle {
     labels_json: Option<String>,
   ) -> Promised<'env, String> {
     let engine = self.engine();
-    let labels = labels_json.map(|json| parse::<BTreeMap<String, String>>(&json, "The labels of commitContainer"));
+    let labels =
+      labels_json.map(|json| parse::<BTreeMap<String, String>>(&json, "The labels of commitContainer"));
     spawn(env, async move { engine.commit_container(&id, &repo, &tag, labels.transpose()?.as_ref()).await })
   }
 
@@ -272,13 +291,17 @@ pub(super) const fn nothing(_done: ()) -> Option<u32> {
 }
 
 fn too_long(size: u64) -> crate::error::Error {
-  fail!(Limit, "An archive of {size} bytes was passed; at most {MAX_ARCHIVE_BYTES} may be. Pass an async iterable instead.")
+  fail!(
+    Limit,
+    "An archive of {size} bytes was passed; at most {MAX_ARCHIVE_BYTES} may be. Pass an async iterable instead."
+  )
 }
 
 /// A time limit that is no number runs out at once, as in the package that this one replaces.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as casts of doubles saturate")]
 fn exec_request(options: ExecOptions) -> ExecRequest {
-  let millis = if options.timeout_ms.is_finite() { options.timeout_ms.clamp(1.0, f64::from(i32::MAX)) } else { 1.0 };
+  let millis =
+    if options.timeout_ms.is_finite() { options.timeout_ms.clamp(1.0, f64::from(i32::MAX)) } else { 1.0 };
   ExecRequest {
     cmd: options.cmd,
     user: options.user,
@@ -305,5 +328,11 @@ fn exec_result(output: ExecOutput) -> Result<ExecResult> {
       return Err(fail!(DockerApi, "The command ended and the Docker engine does not know its exit code."));
     }
   };
-  Ok(ExecResult { exit_code, stdout: output.stdout.into(), stderr: output.stderr.into(), truncated, timed_out })
+  Ok(ExecResult {
+    exit_code,
+    stdout: output.stdout.into(),
+    stderr: output.stderr.into(),
+    truncated,
+    timed_out,
+  })
 }

@@ -55,7 +55,8 @@ pub fn prepare_environment(
       Some(docker) => docker.engine(),
       None => Arc::new(Client::new(options.socket_path.clone(), None)?),
     };
-    let leases: Arc<dyn LeaseStore> = leases.map_or_else(|| Arc::new(MemoryLeaseStore::default()) as _, |leases| leases.store());
+    let leases: Arc<dyn LeaseStore> =
+      leases.map_or_else(|| Arc::new(MemoryLeaseStore::default()) as _, |leases| leases.store());
     let snapshots: Arc<dyn SnapshotStore> =
       snapshots.map_or_else(|| Arc::new(MemorySnapshotStore::default()) as _, |snapshots| snapshots.store());
     Ok(EnvironmentHandle { core: Arc::new(Core::new(Parts { options, engine, leases, snapshots })?) })
@@ -107,6 +108,6 @@ impl EnvironmentHandle {
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
   pub fn close<'env>(&self, env: &'env Env) -> Promised<'env, Option<u32>> {
     let core = Arc::clone(&self.core);
-    spawn(env, async move { core.close().await.map(nothing) })
+    spawn(env, async move { Ok(nothing(core.close().await)) })
   }
 }

@@ -33,7 +33,9 @@ pub type Promised<'env, T> = napi::Result<PromiseRaw<'env, Outcome<T>>>;
 
 impl From<Error> for Failure {
   fn from(error: Error) -> Self {
-    Self { failure: FailureBody { code: error.code().as_str().to_owned(), message: message_with_causes(&error) } }
+    Self {
+      failure: FailureBody { code: error.code().as_str().to_owned(), message: message_with_causes(&error) },
+    }
   }
 }
 
@@ -65,11 +67,14 @@ where
 {
   // Boxed, so that the runtime's machinery is not compiled once more for every future.
   let future: std::pin::Pin<Box<dyn Future<Output = Result<T>> + Send>> = Box::pin(future);
-  env.spawn_future(async move { Ok(outcome(AssertUnwindSafe(future).catch_unwind().await.unwrap_or_else(panicked))) })
+  env.spawn_future(async move {
+    Ok(outcome(AssertUnwindSafe(future).catch_unwind().await.unwrap_or_else(panicked)))
+  })
 }
 
 fn panicked<T>(panic: Box<dyn std::any::Any + Send>) -> Result<T> {
-  let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+  let text =
+    panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
   Err(fail!(
     Internal,
     "The sandbox core failed in a way that it should not ({}). Please report this.",

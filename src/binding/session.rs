@@ -128,7 +128,8 @@ impl SessionHandle {
   pub fn capabilities_json(&self) -> String {
     let found = self.session.sandbox().capabilities();
     let outcomes: Vec<_> = found.outcomes.iter().map(|outcome| outcome.as_str()).collect();
-    json!({ "transport": found.transport, "outcomes": outcomes, "raceFreePaths": found.race_free_paths }).to_string()
+    json!({ "transport": found.transport, "outcomes": outcomes, "raceFreePaths": found.race_free_paths })
+      .to_string()
   }
 
   /// Decides on a tool call; request and decision as JSON.
@@ -220,10 +221,12 @@ impl SessionHandle {
     token: Option<&CancelToken>,
   ) -> Promised<'env, CommandReport> {
     let (session, cancel) = (self.session.clone(), cancel_of(token));
-    let (request, stdin) = (parse::<ExecJson>(&request_json, "The request of exec"), stdin.as_ref().map(copy));
+    let (request, stdin) =
+      (parse::<ExecJson>(&request_json, "The request of exec"), stdin.as_ref().map(copy));
     spawn(env, async move {
       let request = request?;
-      let timeout = optional_integer(request.timeout_ms, "timeoutMs")?.map(|millis| Duration::from_millis(millis.max(1)));
+      let timeout =
+        optional_integer(request.timeout_ms, "timeoutMs")?.map(|millis| Duration::from_millis(millis.max(1)));
       let ExecJson { command, args, cwd, env, .. } = request;
       let stdin = stdin.map(Stdin::Bytes);
       Ok(report(session.exec(ExecArguments { command, args, cwd, env, stdin, timeout }, &cancel).await?))

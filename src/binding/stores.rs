@@ -59,7 +59,12 @@ impl LeaseStoreHandle {
 
   /// Compare-and-set on the fence; null: there must be no record.
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | boolean>")]
-  pub fn save<'env>(&self, env: &'env Env, record_json: String, expected_fence: Option<f64>) -> Promised<'env, bool> {
+  pub fn save<'env>(
+    &self,
+    env: &'env Env,
+    record_json: String,
+    expected_fence: Option<f64>,
+  ) -> Promised<'env, bool> {
     let store = self.store();
     let record = parse::<LeaseRecord>(&record_json, "The lease record");
     let fence = optional_integer(expected_fence, "expectedFence");

@@ -10,11 +10,9 @@ use super::session::Session;
 use super::spec;
 use super::status;
 use crate::cancel::Cancel;
-use crate::docker::engine::Engine;
 use crate::error::{Error, Result, fail};
 use crate::sandbox::Sandbox;
-use crate::store::lease::{LeaseRecord, LeaseStore, Scope, SnapshotState, run_key};
-use crate::store::snapshot::SnapshotStore;
+use crate::store::lease::{LeaseRecord, Scope, SnapshotState, run_key};
 
 /// Which run is wanted.
 #[derive(Clone, Debug)]
@@ -160,11 +158,15 @@ async fn restore(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resu
     SnapshotState::Current => {}
   }
   let snapshot = core.snapshots.load(&record.key).await?.ok_or_else(|| {
-    fail!(SnapshotInvalid, "The container of run {run} is gone, and so is the snapshot that its lease speaks of.")
+    fail!(
+      SnapshotInvalid,
+      "The container of run {run} is gone, and so is the snapshot that its lease speaks of."
+    )
   })?;
   let mut record = take_over(core, record).await?;
   core.engine.remove_container(&record.container_id).await.or_else(gone_is_fine)?;
-  let made = create_container(core, &record.key, &record.token, Contents::Snapshot(snapshot.tar), cancel).await;
+  let made =
+    create_container(core, &record.key, &record.token, Contents::Snapshot(snapshot.tar), cancel).await;
   let made = match made {
     Ok(made) => made,
     Err(error) => {
@@ -197,7 +199,9 @@ async fn claim_for_removal(core: &Core, mut record: LeaseRecord) -> Result<()> {
 fn check_same(core: &Core, record: &LeaseRecord) -> Result<()> {
   let now = [&core.options.id, &core.options.workspace.id, core.fingerprint()?];
   let then = [&record.environment_id, &record.workspace_id, &record.fingerprint];
-  for ((what, now), then) in ["environment id", "workspace id", "manifest fingerprint"].into_iter().zip(now).zip(then) {
+  for ((what, now), then) in
+    ["environment id", "workspace id", "manifest fingerprint"].into_iter().zip(now).zip(then)
+  {
     if now != then {
       return Err(fail!(
         Conflict,

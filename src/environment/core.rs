@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
+use tokio_util::task::TaskTracker;
 
 use super::host::Host;
 use super::manifest::manifest;
@@ -13,8 +14,6 @@ use crate::cancel::Cancel;
 use crate::docker::Engine;
 use crate::docker::model::ImageInspection;
 use crate::error::{Result, fail};
-use crate::store::lease::LeaseStore;
-use crate::store::snapshot::SnapshotStore;
 
 /// Everything an environment is made of.
 pub struct Parts {
@@ -44,6 +43,8 @@ pub struct Core {
   pub host: Host,
   /// Cancelled by `close`.
   pub closed: Cancel,
+  /// The heartbeats of open sessions.
+  pub beats: TaskTracker,
   manifest: serde_json::Value,
   fingerprint: OnceLock<String>,
   enforced: OnceCell<()>,
@@ -67,6 +68,7 @@ impl Core {
       owner_id,
       host: Host::current(),
       closed: Cancel::new(),
+      beats: TaskTracker::new(),
       manifest,
       fingerprint: OnceLock::new(),
       enforced: OnceCell::new(),
@@ -104,6 +106,14 @@ impl Core {
       return Err(fail!(Released, "Environment {} is closed; create another one.", self.options.id));
     }
     Ok(())
+  }
+
+  /// Ends what this environment keeps alive in this process: operations of open sessions end, and their runs are handed
+  /// back, to be acquired again by another environment. Containers stay until then, or until `sweep`.
+  pub async fn close(&self) {
+    self.closed.cancel();
+    self.beats.close();
+    self.beats.wait().await;
   }
 
   /// With `assurance: "enforced"`, the engine must be able to enforce every limit. Asked once.

@@ -10,7 +10,6 @@ use super::seed::seed_archive;
 use super::spec::{self, Identity};
 use crate::cancel::Cancel;
 use crate::docker::ByteStream;
-use crate::docker::engine::Engine;
 use crate::error::{Error, Result};
 use crate::sandbox::Sandbox;
 use crate::sandbox::exec::ExecSandbox;
@@ -78,7 +77,9 @@ async fn fill(core: &Core, id: &str, contents: Contents, cancel: &Cancel) -> Res
   let sandbox = sandbox(core, id);
   let tar = match contents {
     Contents::Snapshot(tar) => Some(tar),
-    Contents::Seed => seed_archive(core, cancel).await?.map(|tar| futures_util::stream::iter([Ok(tar)]).boxed()),
+    Contents::Seed => {
+      seed_archive(core, cancel).await?.map(|tar| futures_util::stream::iter([Ok(tar)]).boxed())
+    }
   };
   if let Some(tar) = tar {
     sandbox.import(tar, cancel).await?;

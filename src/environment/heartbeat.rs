@@ -11,12 +11,12 @@ use super::host::now_ms;
 use super::session::Session;
 use crate::cancel::Cancel;
 use crate::limits::HEARTBEAT_INTERVAL;
-use crate::store::lease::LeaseStore;
 
-/// Beats until the session ends or another holder has the lease.
+/// Beats until the session ends, its environment is closed, or another holder has the lease.
 pub fn start(session: &Session) {
   let (session, life) = (session.clone(), session.life().clone());
-  tokio::spawn(async move {
+  let beats = session.core().beats.clone();
+  beats.spawn(async move {
     let mut beat = interval(beat_interval(session.core()));
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick comes at once, and the lease was written just now.
@@ -24,7 +24,7 @@ pub fn start(session: &Session) {
     loop {
       tokio::select! {
         biased;
-        () = life.cancelled() => return,
+        () = life.cancelled() => return hand_back(&session).await,
         _ = beat.tick() => {}
       }
       if !renew(&session, &life).await {
@@ -32,6 +32,19 @@ pub fn start(session: &Session) {
       }
     }
   });
+}
+
+/// After `close` nobody in this process works on the run: another holder need not wait until this one is silent.
+async fn hand_back(session: &Session) {
+  if !session.core().closed.is_cancelled() || session.is_released() {
+    return;
+  }
+  session.running().close();
+  session.running().wait().await;
+  let mut record = session.record().lock().await;
+  record.holder = None;
+  // A store that fails here leaves the holder on record, which then falls silent.
+  session.core().leases.save(&record, Some(session.fence())).await.ok();
 }
 
 /// A short lease is renewed often enough.

@@ -33,7 +33,8 @@ pub struct Host {
 impl Host {
   /// Reads what the system says of this process.
   pub fn current() -> Self {
-    let read = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let read =
+      |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
     let pid = std::process::id();
     Self {
       // Without a machine id (not Linux, a bare container) nothing is known of processes elsewhere: they are taken
@@ -66,7 +67,11 @@ impl Host {
 
   /// Only processes of the same boot of the same host can be looked up.
   fn is_dead(&self, holder: &Holder) -> bool {
-    if self.host_id.is_empty() || self.boot_id.is_empty() || self.start_time == 0 || self.host_id != holder.host_id {
+    if self.host_id.is_empty()
+      || self.boot_id.is_empty()
+      || self.start_time == 0
+      || self.host_id != holder.host_id
+    {
       return false;
     }
     holder.boot_id != self.boot_id || start_time(holder.pid) != Some(holder.start_time)

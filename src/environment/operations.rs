@@ -9,7 +9,7 @@ use super::session::Session;
 use crate::cancel::Cancel;
 use crate::docker::Stdin;
 use crate::error::{Result, fail};
-use crate::sandbox::{Command, CommandResult, FileRange, Listing, Sandbox};
+use crate::sandbox::{Command, CommandResult, FileRange, Listing};
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::policy::{self, Decision};
 
@@ -41,7 +41,13 @@ pub struct ExecArguments {
 
 impl Session {
   /// Reads a part of a file: `limit` bytes from `offset`, at most `limits.maxFileBytes`.
-  pub async fn read_file(&self, path: &str, offset: u64, limit: Option<u64>, caller: &Cancel) -> Result<(WorkspacePath, FileRange)> {
+  pub async fn read_file(
+    &self,
+    path: &str,
+    offset: u64,
+    limit: Option<u64>,
+    caller: &Cancel,
+  ) -> Result<(WorkspacePath, FileRange)> {
     let path = WorkspacePath::parse(path)?;
     let cap = self.core().options.limits.max_file_bytes;
     let limit = limit.unwrap_or(cap).min(cap);
@@ -55,7 +61,13 @@ impl Session {
   }
 
   /// Writes a file whole; returns its path and size.
-  pub async fn write_file(&self, path: &str, contents: Bytes, mode: Option<u32>, caller: &Cancel) -> Result<(WorkspacePath, u64)> {
+  pub async fn write_file(
+    &self,
+    path: &str,
+    contents: Bytes,
+    mode: Option<u32>,
+    caller: &Cancel,
+  ) -> Result<(WorkspacePath, u64)> {
     let path = WorkspacePath::parse(path)?;
     let (size, cap) = (contents.len() as u64, self.core().options.limits.max_file_bytes);
     if size > cap {
@@ -66,7 +78,10 @@ impl Session {
     }
     let mode = mode.unwrap_or(DEFAULT_FILE_MODE);
     if mode > 0o777 {
-      return Err(fail!(PathInvalid, "Cannot write {path} with mode {mode:o}; it may be permission bits up to 777 (octal)."));
+      return Err(fail!(
+        PathInvalid,
+        "Cannot write {path} with mode {mode:o}; it may be permission bits up to 777 (octal)."
+      ));
     }
     self
       .operate(caller, |cancel| {
@@ -78,7 +93,13 @@ impl Session {
   }
 
   /// Lists a directory.
-  pub async fn list(&self, path: &str, depth: Option<u32>, limit: Option<usize>, caller: &Cancel) -> Result<(WorkspacePath, Listing)> {
+  pub async fn list(
+    &self,
+    path: &str,
+    depth: Option<u32>,
+    limit: Option<usize>,
+    caller: &Cancel,
+  ) -> Result<(WorkspacePath, Listing)> {
     let path = WorkspacePath::parse(path)?;
     let depth = depth.unwrap_or(1).clamp(1, MAX_LIST_DEPTH);
     let limit = limit.unwrap_or(DEFAULT_LIST_LIMIT).clamp(1, MAX_LIST_LIMIT);

@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use tokio::time::timeout;
 
 use super::core::Core;
 use super::host::now_ms;
 use super::session::Session;
 use super::status;
-use crate::archive::reemit::reemit;
+use crate::archive::{ArchiveLimits, Owner, ReemitOptions, SymlinkRule, reemit};
 use crate::cancel::Cancel;
-use crate::docker::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
+use crate::limits::MAX_ARCHIVE_ENTRIES;
 use crate::sandbox::Sandbox;
-use crate::store::lease::{LeaseRecord, LeaseStore, SnapshotState};
-use crate::store::snapshot::{SnapshotMeta, SnapshotStore};
+use crate::store::lease::{LeaseRecord, SnapshotState};
+use crate::store::snapshot::SnapshotMeta;
 
 /// How long operations that are being cancelled may take to end before the container goes without them.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -59,10 +58,26 @@ async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Resu
 async fn save_snapshot(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord) -> Result<()> {
   let limits = &core.options.limits;
   let raw = sandbox.export(archive_cap(limits.max_workspace_bytes), &Cancel::new()).await?;
-  let owner = core.options.user;
-  let tar = reemit(raw, crate::archive::reemit::Plan::workspace(limits.max_workspace_bytes, owner.uid, owner.gid));
-  let meta = SnapshotMeta { run_id: record.run_id.clone(), fingerprint: record.fingerprint.clone(), created_at: now_ms() };
-  core.snapshots.save(&record.key, meta, tar.boxed()).await
+  let user = core.options.user;
+  let tar = reemit(
+    raw,
+    ReemitOptions {
+      owner: Owner { uid: user.uid, gid: user.gid },
+      limits: ArchiveLimits {
+        max_entries: MAX_ARCHIVE_ENTRIES,
+        max_file_bytes: limits.max_workspace_bytes,
+        max_total_bytes: limits.max_workspace_bytes,
+        symlinks: SymlinkRule::Inside,
+      },
+      code: ErrorCode::SnapshotInvalid,
+    },
+  );
+  let meta = SnapshotMeta {
+    run_id: record.run_id.clone(),
+    fingerprint: record.fingerprint.clone(),
+    created_at: now_ms(),
+  };
+  core.snapshots.save(&record.key, meta, tar).await
 }
 
 /// Headers and padding of many small files can be as long as the files themselves.

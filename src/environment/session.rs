@@ -13,7 +13,7 @@ use super::release;
 use crate::cancel::Cancel;
 use crate::error::{Error, Result, fail};
 use crate::sandbox::Sandbox;
-use crate::store::lease::{LeaseRecord, LeaseStore};
+use crate::store::lease::LeaseRecord;
 
 /// A run that this process holds. Cheap to clone.
 #[derive(Clone)]
@@ -92,9 +92,8 @@ impl Session {
 
   /// A place among the commands that may run at the same time; waits for one.
   pub(super) async fn process_slot(&self, cancel: &Cancel) -> Result<tokio::sync::SemaphorePermit<'_>> {
-    let slot = async {
-      self.0.processes.acquire().await.map_err(|error| self.released_error().with_source(error))
-    };
+    let slot =
+      async { self.0.processes.acquire().await.map_err(|error| self.released_error().with_source(error)) };
     cancel.guard("Waiting for a place among the running commands", slot).await
   }
 
@@ -154,7 +153,11 @@ impl Session {
   }
 
   fn released_error(&self) -> Error {
-    fail!(Released, "The sandbox session of run {} was released; acquire the run again to go on.", self.0.run_id)
+    fail!(
+      Released,
+      "The sandbox session of run {} was released; acquire the run again to go on.",
+      self.0.run_id
+    )
   }
 
   fn ended_error(&self, error: Error) -> Error {

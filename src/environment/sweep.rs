@@ -8,10 +8,9 @@ use super::host::now_ms;
 use super::release::remove_everything;
 use super::spec;
 use super::status;
-use crate::docker::engine::Engine;
 use crate::docker::model::ListedContainer;
 use crate::error::Result;
-use crate::store::lease::{LeaseRecord, LeaseStore};
+use crate::store::lease::LeaseRecord;
 
 /// A container this young may belong to an acquire that has not saved its lease yet.
 const SETTLING_SECONDS: u64 = 120;
@@ -33,7 +32,9 @@ pub async fn sweep(core: &Core) -> Result<SweepReport> {
   core.check_open()?;
   let mut report = SweepReport::default();
   let records = core.leases.list(&core.owner_id).await?;
-  for record in records.into_iter().filter(|record| record.fingerprint.as_str() == core.fingerprint().unwrap_or_default()) {
+  for record in
+    records.into_iter().filter(|record| record.fingerprint.as_str() == core.fingerprint().unwrap_or_default())
+  {
     end_expired(core, record, &mut report).await;
   }
   let label = format!("{}={}", spec::LABEL_OWNER, core.owner_id);
