@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, Shared};
 use futures_util::{FutureExt, StreamExt};
 use napi::bindgen_prelude::{Env, Uint8Array};
 use napi_derive::napi;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::convert::copy;
 use super::outcome::{Promised, spawn};
@@ -35,14 +35,14 @@ impl ArchiveUpload {
     let body = futures_util::stream::poll_fn(move |context| queue.poll_recv(context)).boxed();
     let cancel = Cancel::new();
     let put = cancel.clone();
-    let task = napi::bindgen_prelude::spawn(async move {
+    let (tell, told) = oneshot::channel();
+    napi::bindgen_prelude::spawn(async move {
       let unpacking = engine.put_archive(&id, &path, ArchiveBody::Stream(body));
-      put.guard("Unpacking an archive", unpacking).await
+      // Nobody may listen any more.
+      tell.send(put.guard("Unpacking an archive", unpacking).await).ok();
     });
     let done = async move {
-      task
-        .await
-        .unwrap_or_else(|error| Err(fail!(Internal, "Unpacking an archive failed.").with_source(error)))
+      told.await.unwrap_or_else(|error| Err(fail!(Internal, "Unpacking an archive failed.").with_source(error)))
     };
     Self { pieces: Arc::new(Mutex::new(Some(pieces))), done: done.boxed().shared(), cancel }
   }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::cancel::{CancelToken, cancel_of};
 use super::convert::{copy, parse};
-use super::docker::{DockerHandle, nothing};
+use super::docker::DockerHandle;
 use super::outcome::{Outcome, Promised, outcome, spawn};
 use super::session::SessionHandle;
 use super::stores::{LeaseStoreHandle, SnapshotStoreHandle};
@@ -46,11 +46,11 @@ pub fn prepare_environment(
   leases: Option<&LeaseStoreHandle>,
   snapshots: Option<&SnapshotStoreHandle>,
 ) -> Outcome<EnvironmentHandle> {
-  let blobs = blobs.iter().map(copy).collect();
+  let blobs: Vec<_> = blobs.iter().map(copy).collect();
   let build = || -> Result<EnvironmentHandle> {
     let json: serde_json::Value = parse(&options_json, "The options of createDockerSandboxEnvironment")?;
     let kind = docker.map_or(EngineKind::Node, |docker| docker.engine().kind());
-    let options = Options::from_json(&json, blobs, kind)?;
+    let options = Options::from_json(&json, &blobs, kind)?;
     let engine: Arc<dyn Engine> = match docker {
       Some(docker) => docker.engine(),
       None => Arc::new(Client::new(options.socket_path.clone(), None)?),
@@ -108,6 +108,9 @@ impl EnvironmentHandle {
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
   pub fn close<'env>(&self, env: &'env Env) -> Promised<'env, Option<u32>> {
     let core = Arc::clone(&self.core);
-    spawn(env, async move { Ok(nothing(core.close().await)) })
+    spawn(env, async move {
+      core.close().await;
+      Ok(None)
+    })
   }
 }

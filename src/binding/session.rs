@@ -19,7 +19,7 @@ use crate::environment::operations::ExecArguments;
 use crate::environment::session::Session;
 use crate::environment::text::{Encoding, file_text};
 use crate::error::{Result, fail};
-use crate::sandbox::{CommandResult, EntryType, ListEntry, Outcome as CommandOutcome, Sandbox};
+use crate::sandbox::{CommandResult, EntryType, ListEntry, Outcome as CommandOutcome};
 use crate::stream::utf8::decode_lossy;
 
 /// An acquired run.

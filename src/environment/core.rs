@@ -14,6 +14,8 @@ use crate::cancel::Cancel;
 use crate::docker::Engine;
 use crate::docker::model::ImageInspection;
 use crate::error::{Result, fail};
+use crate::store::lease::LeaseStore;
+use crate::store::snapshot::SnapshotStore;
 
 /// Everything an environment is made of.
 pub struct Parts {

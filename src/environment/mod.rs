@@ -14,6 +14,7 @@ pub mod manifest;
 pub mod operations;
 pub mod options;
 mod release;
+mod search_path;
 mod seed;
 pub mod session;
 pub mod spec;

@@ -47,7 +47,7 @@ async fn host_files(core: &Core, cancel: &Cancel) -> Result<Vec<PackEntry>> {
   let copied = cancel.guard("Copying host files", async move {
     copying.await.map_err(|error| fail!(Internal, "Copying host files failed.").with_source(error))?
   });
-  Ok(copied.await?)
+  copied.await
 }
 
 fn pack_options(core: &Core) -> PackOptions {

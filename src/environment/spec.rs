@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::options::{Limits, NetworkPolicy, Options};
+use super::options::{Limits, NetworkPolicy, Options, inodes};
+use super::search_path;
 use crate::docker::model::{ContainerSpec, EngineInfo, ImageInspection, Inspection};
 use crate::error::{Result, fail};
 use crate::workspace::path::WORKSPACE_ROOT;
@@ -29,14 +30,8 @@ const OUR_LABELS: [&str; 6] =
 /// a shell does while it waits for its own child. An image without `sleep` ends at once instead of spinning.
 const KEEPER: &str = "while :; do sleep 3600; [ $? -ne 127 ] || exit 127; done";
 
-/// The search path where the image has none: the engine's own default (moby, `DefaultPathEnv`).
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Host name inside; the engine's default would tell the container's id.
 const HOSTNAME: &str = "sandbox";
-/// One inode for so many bytes of a tmpfs, twice what a page needs: empty files cost kernel memory too.
-const BYTES_PER_INODE: u64 = 4096;
-/// A small workspace still holds a source tree.
-const MIN_INODES: u64 = 1024;
 /// The second tmpfs.
 const TMP: &str = "/tmp";
 const MIB: u64 = 1024 * 1024;
@@ -111,7 +106,7 @@ fn environment(options: &Options, image: &ImageInspection) -> Vec<String> {
   let path = of_image.iter().find(|(name, _)| *name == "PATH").map_or("", |(_, value)| value);
   let tmp = if options.tmp_mb.is_some() { TMP } else { WORKSPACE_ROOT };
   let mut ours = BTreeMap::from([
-    ("PATH", safe_path(path)),
+    ("PATH", search_path::cleaned(path)),
     ("HOME", WORKSPACE_ROOT.to_owned()),
     ("TMPDIR", tmp.to_owned()),
   ]);
@@ -120,21 +115,6 @@ fn environment(options: &Options, image: &ImageInspection) -> Vec<String> {
     of_image.iter().filter(|(name, _)| !ours.contains_key(name)).map(|(name, _)| (*name).to_owned());
   let dropped: Vec<String> = dropped.collect();
   ours.into_iter().map(|(name, value)| format!("{name}={value}")).chain(dropped).collect()
-}
-
-/// A search path without places that a command can write to: relative and empty parts, the workspace, `/tmp`.
-fn safe_path(path: &str) -> String {
-  let safe = |part: &&str| {
-    let writable =
-      |root: &str| part.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    part.starts_with('/')
-      && !part.contains("..")
-      && !part.contains("//")
-      && !writable(WORKSPACE_ROOT)
-      && !writable(TMP)
-  };
-  let parts: Vec<&str> = path.split(':').filter(safe).collect();
-  if parts.is_empty() { DEFAULT_PATH.to_owned() } else { parts.join(":") }
 }
 
 fn mounts(options: &Options, image: &ImageInspection) -> BTreeMap<String, String> {
@@ -149,10 +129,11 @@ fn mounts(options: &Options, image: &ImageInspection) -> BTreeMap<String, String
 }
 
 fn tmpfs(options: &Options, bytes: u64, exec: &str) -> String {
-  let inodes = (bytes / BYTES_PER_INODE).max(MIN_INODES);
   format!(
-    "rw,nosuid,nodev,{exec},size={bytes},nr_inodes={inodes},uid={},gid={},mode=0700",
-    options.user.uid, options.user.gid
+    "rw,nosuid,nodev,{exec},size={bytes},nr_inodes={},uid={},gid={},mode=0700",
+    inodes(bytes),
+    options.user.uid,
+    options.user.gid
   )
 }
 

@@ -92,7 +92,7 @@ fn program(workspace_exec: bool, command: &str) -> Result<String, String> {
       .strip_prefix(*directory)
       .is_some_and(|name| !name.is_empty() && name != "." && !name.contains('/'))
   };
-  if PROGRAM_DIRECTORIES.iter().any(|directory| in_directory(directory)) {
+  if PROGRAM_DIRECTORIES.iter().any(in_directory) {
     return Ok(command.to_owned());
   }
   let in_workspace = command.starts_with("./") || command.starts_with(&format!("{WORKSPACE_ROOT}/"));

@@ -9,7 +9,7 @@ fn options(extra: Value) -> Options {
   if let (Some(json), Value::Object(extra)) = (json.as_object_mut(), extra) {
     json.extend(extra);
   }
-  Options::from_json(&json, Vec::new(), EngineKind::Node).unwrap()
+  Options::from_json(&json, &[], EngineKind::Node).unwrap()
 }
 
 fn hostile_image() -> ImageInspection {
@@ -53,7 +53,7 @@ fn every_row_of_the_profile() {
     )]
     .into()
   );
-  assert_eq!(spec.env, [format!("HOME=/workspace"), format!("PATH={DEFAULT_PATH}"), "TMPDIR=/workspace".to_owned()]);
+  assert_eq!(spec.env, ["HOME=/workspace".to_owned(), format!("PATH={}", search_path::DEFAULT_PATH), "TMPDIR=/workspace".to_owned()]);
 }
 
 #[test]
