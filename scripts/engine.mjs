@@ -2,21 +2,21 @@
 //
 //   node scripts/engine.mjs [--images busybox,debian,hostile]   starts one, prints its socket, stops on Ctrl-C
 //
-// It leaves the machine's own engine alone: no docker0 bridge and no iptables rules, which all engines of a machine
-// would share (a second engine that set --bip would move the first one's bridge). User-defined networks still work:
-// each makes its own bridge, from a range of addresses that only this engine uses. What iptables does for them does not
+// It leaves the machine's own engine alone: a default bridge of its own and no iptables rules, which all engines of a
+// machine would share. (On docker0, --bip would move the other engine's bridge, and --bridge=none deletes it.) Networks
+// work, from a range of addresses that only this engine uses. What iptables does for them does not
 // happen here: an `--internal` network is not cut off from the machine's other networks, and ports are not published.
 
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { unusedBlock } from './lib/address-pool.mjs'
+import { firstNetwork, unusedBlock } from './lib/address-pool.mjs'
 import { onInterrupt } from './lib/cleanup.mjs'
 import { answers } from './lib/engine-api.mjs'
 import { collectStale, containerdNamespace, takePlace, tearDown } from './lib/engine-home.mjs'
 import { until } from './lib/proc.mjs'
-import { PATH } from './lib/run.mjs'
+import { PATH, must } from './lib/run.mjs'
 import { IMAGES, loadImages } from './images.mjs'
 
 const START_MS = 60_000
@@ -42,7 +42,7 @@ export async function startEngine({ images = [] } = {}) {
   const { folder, number } = takePlace()
   const stop = stopper(folder)
   try {
-    const child = spawnEngine(folder, number)
+    const child = await spawnEngine(folder, number)
     const socketPath = join(folder, 'docker.sock')
     await waitForAnswer(child, folder, socketPath)
     await loadImages(socketPath, images)
@@ -53,19 +53,20 @@ export async function startEngine({ images = [] } = {}) {
   }
 }
 
-function spawnEngine(folder, number) {
+async function spawnEngine(folder, number) {
   const namespace = containerdNamespace(folder)
   // An empty configuration of its own, or dockerd would read the machine's /etc/docker/daemon.json.
   writeFileSync(join(folder, 'daemon.json'), '{}')
   const block = unusedBlock(number)
   writeFileSync(join(folder, 'addresses'), block)
+  const bridge = await makeBridge(`sandbox-test${number}`, block)
   const args = [
     `--config-file=${join(folder, 'daemon.json')}`,
     `--pidfile=${join(folder, 'dockerd.pid')}`,
     `--data-root=${join(folder, 'data')}`,
     `--exec-root=${join(folder, 'exec')}`,
     `--host=unix://${join(folder, 'docker.sock')}`,
-    '--bridge=none',
+    `--bridge=${bridge}`,
     '--iptables=false',
     '--ip-forward=false',
     '--ip-masq=false',
@@ -85,6 +86,15 @@ function spawnEngine(folder, number) {
   })
   child.on('error', () => {})
   return child
+}
+
+// dockerd makes no bridge but docker0 itself. Tearing down removes this one with those of user-defined networks.
+async function makeBridge(name, block) {
+  const ip = (...args) => must(`making the bridge ${name}`, 'busybox', ['ip', ...args])
+  await ip('link', 'add', name, 'type', 'bridge')
+  await ip('addr', 'add', firstNetwork(block), 'dev', name)
+  await ip('link', 'set', name, 'up')
+  return name
 }
 
 async function waitForAnswer(child, folder, socketPath) {

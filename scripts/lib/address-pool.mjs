@@ -16,6 +16,11 @@ export function unusedBlock(number) {
   return block
 }
 
+/** The first address of `block`, as the gateway of a small network. */
+export function firstNetwork(block) {
+  return block.replace(/\.0\/\d+$/, '.1/28')
+}
+
 /** Names of the network interfaces that have a network inside `block`. */
 export function interfacesIn(block) {
   return routes()

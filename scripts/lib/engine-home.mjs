@@ -58,7 +58,8 @@ export async function tearDown(folder) {
   if (engine && isOurs()) {
     // First processes ignore SIGTERM, and dockerd would wait 10 s for each.
     const shims = processesOf(folder)
-    for (const pid of withDescendants(shims).filter(pid => !shims.includes(pid))) signalTo(pid, 'SIGKILL')
+    const inside = withDescendants(shims).filter(pid => !shims.includes(pid))
+    for (const pid of inside) signalTo(pid, 'SIGKILL')
     signalTo(engine, 'SIGTERM')
     await until(() => !isOurs(), STOP_MS)
   }
@@ -80,7 +81,7 @@ function processesOf(folder) {
     .filter(pid => commandLine(pid).some(belongs))
 }
 
-// dockerd leaves the bridges of networks that nobody removed.
+// The default bridge, and those of networks that nobody removed: dockerd leaves them.
 async function removeBridges(folder) {
   const block = readIfThere(join(folder, 'addresses'))
   for (const name of block ? interfacesIn(block) : []) {
