@@ -31,15 +31,18 @@ export async function checkGenerated() {
 
 /** Builds when there is no addon for this platform or a source is newer than it. */
 export async function buildIfNeeded() {
-  const isOurs = name => name.includes(`.${process.platform}-${process.arch}`) && name.endsWith('.node')
   const built = Math.max(
     0,
     ...readdirSync(ROOT)
-      .filter(isOurs)
+      .filter(isAddonOfThisPlatform)
       .map(name => newest(join(ROOT, name))),
   )
   const isWhole = GENERATED.every(name => existsSync(join(ROOT, name)))
   if (!isWhole || SOURCES.some(name => newest(join(ROOT, name)) > built)) await build()
+}
+
+function isAddonOfThisPlatform(name) {
+  return name.includes(`.${process.platform}-${process.arch}`) && name.endsWith('.node')
 }
 
 // The time of the last change of a file, or of any file or folder in a folder; 0 when it does not exist.

@@ -1,6 +1,7 @@
 // A private Docker engine for tests and examples: its own data, socket, containerd and addresses, gone when it stops.
 //
 //   node scripts/engine.mjs [--images busybox,debian,hostile]   starts one, prints its socket, stops on Ctrl-C
+//   node scripts/engine.mjs --collect                           removes what killed runs left
 //
 // It leaves the machine's own engine alone: a default bridge of its own and no iptables rules, which all engines of a
 // machine would share. (On docker0, --bip would move the other engine's bridge, and --bridge=none deletes it.) Networks
@@ -124,6 +125,7 @@ function stopper(folder) {
 
 async function main([flag, value]) {
   if (flag === '--tear-down') return tearDown(value)
+  if (flag === '--collect') return collectStale()
   const images = flag === '--images' ? value.split(',') : Object.keys(IMAGES)
   const { socketPath } = await startEngine({ images })
   console.log(`export DOCKER_HOST=unix://${socketPath}`)

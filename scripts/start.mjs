@@ -4,11 +4,11 @@
 
 import { join } from 'node:path'
 import { buildIfNeeded } from './build.mjs'
-import { findEngine } from './lib/find-engine.mjs'
+import { findEngine, findRunning } from './lib/find-engine.mjs'
 import { ROOT, run } from './lib/run.mjs'
 import { setup } from './setup.mjs'
 
-await setup({ optionalEngine: true })
+await setup({ engine: !(await findRunning()), optionalEngine: true })
 await buildIfNeeded()
 const { socketPath, from, reason, stop } = await findEngine()
 if (reason) explain(reason)
