@@ -29,16 +29,13 @@ export async function checkGenerated() {
   if (code !== 0) throw new Error(`${GENERATED.join(' or ')} changed: commit what the build wrote`)
 }
 
-/** Builds when there is no addon for this platform or a source is newer than it. */
-export async function buildIfNeeded() {
-  const built = Math.max(
-    0,
-    ...readdirSync(ROOT)
-      .filter(isAddonOfThisPlatform)
-      .map(name => newest(join(ROOT, name))),
+/** Whether there is no addon for this platform or a source is newer than it. */
+export function isBuildNeeded() {
+  const addons = readdirSync(ROOT).filter(isAddonOfThisPlatform)
+  const built = Math.max(0, ...addons.map(name => newest(join(ROOT, name))))
+  return (
+    !GENERATED.every(name => existsSync(join(ROOT, name))) || SOURCES.some(name => newest(join(ROOT, name)) > built)
   )
-  const isWhole = GENERATED.every(name => existsSync(join(ROOT, name)))
-  if (!isWhole || SOURCES.some(name => newest(join(ROOT, name)) > built)) await build()
 }
 
 function isAddonOfThisPlatform(name) {

@@ -22,16 +22,21 @@ const ENGINE_PACKAGES = {
 const TRIES = 4
 
 /**
- * Installs the JavaScript packages and, for `engine`, what a private engine and its images need. Where system packages
- * cannot be installed from here it is an error that names them, unless `optionalEngine`: then nothing is done for them.
+ * Installs the JavaScript packages; for `build` what the compiler needs; for `engine` what a private engine and its images
+ * need. Where system packages cannot be installed from here it is an error that names them, unless `optionalEngine` and
+ * only the engine needs them: then they stay missing.
  */
-export async function setup({ engine = true, optionalEngine = false } = {}) {
-  if (!findOnPath('cargo')) throw new Error('Rust is missing: install rustup or cargo 1.95 or newer, then start again')
-  const wanted = process.platform === 'linux' ? { ...BUILD_PACKAGES, ...(engine ? ENGINE_PACKAGES : {}) } : {}
-  const missing = Object.keys(wanted).filter(name => !wanted[name]())
-  const onlyForEngine = missing.every(name => name in ENGINE_PACKAGES)
-  if (missing.length > 0 && !(optionalEngine && onlyForEngine && whyNoApt())) await installDebian(missing)
+export async function setup({ build = true, engine = true, optionalEngine = false } = {}) {
+  if (build && !findOnPath('cargo')) throw new Error('Rust is missing: install cargo 1.95 or newer, then start again')
+  const missing = process.platform === 'linux' && build ? missingOf(BUILD_PACKAGES) : []
+  const missingEngine = process.platform === 'linux' && engine ? missingOf(ENGINE_PACKAGES) : []
+  if (!(optionalEngine && whyNoApt())) missing.push(...missingEngine)
+  if (missing.length > 0) await installDebian(missing)
   if (!packagesAreInstalled()) await mustShow('npm', ['ci'])
+}
+
+function missingOf(packages) {
+  return Object.keys(packages).filter(name => !packages[name]())
 }
 
 async function installDebian(names) {

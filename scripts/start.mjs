@@ -3,13 +3,14 @@
 //   node scripts/start.mjs
 
 import { join } from 'node:path'
-import { buildIfNeeded } from './build.mjs'
+import { build, isBuildNeeded } from './build.mjs'
 import { findEngine, findRunning } from './lib/find-engine.mjs'
 import { ROOT, run } from './lib/run.mjs'
 import { setup } from './setup.mjs'
 
-await setup({ engine: !(await findRunning()), optionalEngine: true })
-await buildIfNeeded()
+const needsBuild = isBuildNeeded()
+await setup({ build: needsBuild, engine: !(await findRunning()), optionalEngine: true })
+if (needsBuild) await build()
 const { socketPath, from, reason, stop } = await findEngine()
 if (reason) explain(reason)
 else console.log(`Engine: ${from} (${socketPath})\n`)

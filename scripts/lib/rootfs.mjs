@@ -1,7 +1,8 @@
 // Root file systems for test images, as tar files that are kept between runs.
 
+import { createHash } from 'node:crypto'
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync } from 'node:fs'
-import { rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { onInterrupt } from './cleanup.mjs'
@@ -62,11 +63,15 @@ async function debianMirror() {
   return sites.trim().split('\n').filter(Boolean).slice(0, 1)
 }
 
-// The tar of what `fill` puts into an empty folder, made anew when this file, the recipe, is newer.
+// The tar of what `fill` puts into an empty folder. Its name has a hash of this file, the recipe.
 async function kept(name, fill) {
   const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sandbox-docker')
-  const path = join(cache, `${name}-${process.arch}.tar`)
-  if (existsSync(path) && statSync(path).mtimeMs > statSync(new URL(import.meta.url)).mtimeMs) return path
+  const recipe = createHash('sha256')
+    .update(readFileSync(new URL(import.meta.url)))
+    .digest('hex')
+    .slice(0, 12)
+  const path = join(cache, `${name}-${process.arch}-${recipe}.tar`)
+  if (existsSync(path)) return path
   mkdirSync(cache, { recursive: true })
   const folder = mkdtempSync(join(tmpdir(), 'sandbox-docker-rootfs-'))
   // Renamed when whole, so that neither an interrupted run nor one beside this one leaves half a file.

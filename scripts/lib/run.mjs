@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { onInterrupt } from './cleanup.mjs'
+import { isInterrupted, onInterrupt } from './cleanup.mjs'
 import { signalTo, until } from './proc.mjs'
 
 /** The root of this repository, without a slash at its end. */
@@ -33,7 +33,8 @@ export function run(command, args = [], { cwd = ROOT, env = {}, show = true, std
     let output = ''
     const settle = code => {
       group.forget()
-      resolve({ code, output })
+      // Whoever waits for this would go on, and start the next thing while this process is ending.
+      if (!isInterrupted()) resolve({ code, output })
     }
     const keep = (chunk, to) => {
       if (show) to.write(chunk)
