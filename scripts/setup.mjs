@@ -53,9 +53,8 @@ async function installDebian(names) {
   }
 }
 
-// RUNLEVEL=1 keeps docker.io from starting an engine of its own where there is no systemd.
 function apt(args) {
-  return run('apt-get', args, { env: { DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' } })
+  return run('apt-get', args, { env: { DEBIAN_FRONTEND: 'noninteractive' } })
 }
 
 function whyNoApt() {

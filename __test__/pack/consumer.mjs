@@ -66,9 +66,8 @@ export function readmeExample() {
 
 /** The same code as a CommonJS module: imports become `require`, and top-level `await` gets a function around it. */
 export function asCommonJs(code) {
-  const required = code.replace(/^import (\{[^}]*\}) from ('[^']+'|"[^"]+");?$/gm, 'const $1 = require($2)')
-  if (/^import /m.test(required))
-    throw new Error('The example has an import that is not of the form `import { … } from`')
-  const body = required.replace(/ as /g, ': ')
+  const form = /^import (\{[^}]*\}) from ('[^']+'|"[^"]+");?$/gm
+  const body = code.replace(form, (_, names, from) => `const ${names.replaceAll(' as ', ': ')} = require(${from})`)
+  if (/^import /m.test(body)) throw new Error('The example has an import that is not of the form `import { … } from`')
   return `(async () => {\n${body}\n})().catch(error => { console.error(error); process.exitCode = 1 })\n`
 }

@@ -30,11 +30,12 @@ export function run(command, args = [], { cwd = ROOT, env = {}, show = true, std
       detached: true,
     })
     const group = ownGroup(child)
+    const isCleanup = isInterrupted()
     let output = ''
     const settle = code => {
       group.forget()
       // Whoever waits for this would go on, and start the next thing while this process is ending.
-      if (!isInterrupted()) resolve({ code, output })
+      if (isCleanup || !isInterrupted()) resolve({ code, output })
     }
     const keep = (chunk, to) => {
       if (show) to.write(chunk)
