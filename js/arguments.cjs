@@ -58,7 +58,10 @@ function readOptions(options, what, keys) {
   }
   for (const key of names) {
     if (!keys.includes(key)) {
-      throw new SandboxError('CONFIG_INVALID', `${what} has no option ${JSON.stringify(key)}; it has ${keys.join(', ')}.`)
+      throw new SandboxError(
+        'CONFIG_INVALID',
+        `${what} has no option ${JSON.stringify(key)}; it has ${keys.join(', ')}.`,
+      )
     }
     const value = read(options, key, `${what} ${key}`)
     if (value !== undefined) known[key] = value
@@ -135,5 +138,5 @@ module.exports = {
   readOptions,
   string,
   strings,
-  unreadable
+  unreadable,
 }

@@ -35,7 +35,7 @@ function copyBytes(value, name) {
   } catch (error) {
     const why = 'its memory is gone: the buffer was transferred or detached before the call'
     throw new SandboxError('CONFIG_INVALID', `${name} cannot be read, ${why}. Pass a buffer that is still yours.`, {
-      cause: error
+      cause: error,
     })
   }
 }

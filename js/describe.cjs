@@ -33,10 +33,20 @@ function describeObject(value) {
  * @param {string} name the option's path, for example `workspace.id`
  * @param {unknown} value what it was
  * @param {string} expected what it may be
- * @returns {SandboxError}
+ * @returns {InstanceType<typeof import('./errors.cjs').SandboxError>}
  */
 function invalid(name, value, expected) {
   return new SandboxError('CONFIG_INVALID', `${name} was ${describe(value)}; it must be ${expected}.`)
 }
 
-module.exports = { describe, invalid }
+/** Longest name shown in a message, in UTF-16 units. */
+const SHOWN = 120
+
+/**
+ * A path, id or command for a message: in quotes, control characters escaped, shortened.
+ * @param {string} text
+ * @returns {string}
+ */
+const quote = (text) => (text.length > SHOWN ? `${JSON.stringify(text.slice(0, SHOWN))}…` : JSON.stringify(text))
+
+module.exports = { describe, invalid, quote }

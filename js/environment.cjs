@@ -2,7 +2,7 @@
 'use strict'
 
 const { settle, unwrap } = require('./errors.cjs')
-const { invalid } = require('./describe.cjs')
+const { invalid, quote } = require('./describe.cjs')
 const { withSignal } = require('./abort.cjs')
 const { canonical, deepFreeze } = require('./canonical.cjs')
 const { nonEmptyString, read, readOptions, string } = require('./arguments.cjs')
@@ -16,7 +16,7 @@ const { createSession } = require('./session.cjs')
  */
 function environmentMaker(binding, registry) {
   /** @param {unknown} options */
-  return options => {
+  return (options) => {
     const { json, blobs, docker, leases, snapshots } = readEnvironmentOptions(options, registry)
     const handle = unwrap(() => binding.prepareEnvironment(json, blobs, docker, leases, snapshots))
     const identity = identify(handle)
@@ -29,23 +29,23 @@ function environmentMaker(binding, registry) {
       /** @param {unknown} request */
       async acquire(request) {
         const { json, runId, signal } = readAcquireRequest(request)
-        const what = `Acquiring run ${JSON.stringify(runId)}`
-        const native = await withSignal(binding, signal, what, token => handle.acquire(json, token))
+        const what = `Acquiring run ${quote(runId)}`
+        const native = await withSignal(binding, signal, what, (token) => handle.acquire(json, token))
         try {
           return createSession(binding, native, identity, registry)
         } catch (error) {
           // Nobody would get to know the session, so nobody could release it.
-          await native.release('failed')
+          await native.release('failed').catch(() => undefined)
           throw error
         }
       },
       /** @param {unknown} [options] */
       async sweep(options) {
         const { signal } = readOptions(options, 'sweep', ['signal'])
-        return JSON.parse(await withSignal(binding, signal, 'The sweep', token => handle.sweep(token)))
+        return JSON.parse(await withSignal(binding, signal, 'The sweep', (token) => handle.sweep(token)))
       },
       close,
-      [Symbol.asyncDispose]: close
+      [Symbol.asyncDispose]: close,
     }
   }
 }
@@ -61,7 +61,7 @@ function identify(handle) {
     environmentId: manifest.id,
     ...(manifest.version === undefined ? {} : { environmentVersion: manifest.version }),
     fingerprint,
-    ...(manifest.workspace?.id === undefined ? {} : { workspaceId: manifest.workspace.id })
+    ...(manifest.workspace?.id === undefined ? {} : { workspaceId: manifest.workspace.id }),
   })
   return { manifest, binding }
 }
@@ -85,7 +85,7 @@ function readAcquireRequest(request) {
 function readScope(scope) {
   if (typeof scope !== 'object' || scope === null) throw invalid('acquire scope', scope, 'an object with a tenantId')
   /** @param {string} key */
-  const optional = key => {
+  const optional = (key) => {
     const value = read(scope, key, `acquire scope.${key}`)
     return value === undefined ? undefined : string(value, `acquire scope.${key}`)
   }

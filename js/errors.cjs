@@ -21,8 +21,8 @@ const ERROR_CODES = Object.freeze(
     'CONFIG_INVALID',
     'RELEASED',
     'UNSUPPORTED',
-    'INTERNAL'
-  ])
+    'INTERNAL',
+  ]),
 )
 
 /** @typedef {(typeof ERROR_CODES)[number]} ErrorCode */
@@ -59,7 +59,7 @@ class ConflictError extends Error {
 // they are not listed among an error's own properties.
 for (const [errorClass, name] of /** @type {const} */ ([
   [SandboxError, 'SandboxError'],
-  [ConflictError, 'ConflictError']
+  [ConflictError, 'ConflictError'],
 ])) {
   Object.defineProperty(errorClass.prototype, 'name', { value: name, writable: true, configurable: true })
 }
@@ -71,7 +71,7 @@ for (const [errorClass, name] of /** @type {const} */ ([
  * @returns {SandboxError}
  */
 function sandboxError({ code, message }) {
-  const known = ERROR_CODES.find(item => item === code)
+  const known = ERROR_CODES.find((item) => item === code)
   if (known) return new SandboxError(known, message)
   return new SandboxError('INTERNAL', `The native part reported the unknown code ${code}: ${message}`)
 }
@@ -100,7 +100,7 @@ async function conflictError(message) {
 function internalError(error) {
   const detail = error instanceof Error ? error.message : String(error)
   return new SandboxError('INTERNAL', `The native part failed unexpectedly: ${detail} Please report this.`, {
-    cause: error
+    cause: error,
   })
 }
 

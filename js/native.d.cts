@@ -43,7 +43,7 @@ export interface DockerHandle {
   getArchive(
     id: string,
     path: string,
-    maxBytes?: number | undefined
+    maxBytes?: number | undefined,
   ): Promise<Failure | { tar: Uint8Array; statJson: string }>
   getArchiveStream(id: string, path: string, maxBytes?: number | undefined): ArchiveDownload
   exec(id: string, optionsJson: string, token?: CancelToken | undefined): Promise<Failure | NativeExecResult>
@@ -99,31 +99,31 @@ export interface SessionHandle {
     encoding: string,
     offset?: number | undefined,
     limit?: number | undefined,
-    token?: CancelToken | undefined
+    token?: CancelToken | undefined,
   ): Promise<Failure | NativeFileRange>
   writeFile(
     path: string,
     contents: Uint8Array,
     mode?: number | undefined,
-    token?: CancelToken | undefined
+    token?: CancelToken | undefined,
   ): Promise<Failure | { path: string; size: number }>
   writeText(
     path: string,
     contents: string,
     encoding: string,
     mode?: number | undefined,
-    token?: CancelToken | undefined
+    token?: CancelToken | undefined,
   ): Promise<Failure | { path: string; size: number }>
   list(
     path: string,
     depth?: number | undefined,
     limit?: number | undefined,
-    token?: CancelToken | undefined
+    token?: CancelToken | undefined,
   ): Promise<Failure | NativeListing>
   exec(
     requestJson: string,
     stdin?: Uint8Array | undefined,
-    token?: CancelToken | undefined
+    token?: CancelToken | undefined,
   ): Promise<Failure | NativeCommandResult>
   isReleased(): boolean
   release(status: string, errorMessage?: string | undefined): Promise<null>
@@ -151,6 +151,6 @@ export interface NativeBinding {
     blobs: Uint8Array[],
     docker?: DockerHandle | undefined,
     leases?: LeaseStoreHandle | undefined,
-    snapshots?: SnapshotStoreHandle | undefined
+    snapshots?: SnapshotStoreHandle | undefined,
   ): Failure | EnvironmentHandle
 }

@@ -27,14 +27,13 @@ const createRegistry = () => ({
   clients: new WeakMap(),
   leaseStores: new WeakMap(),
   snapshotStores: new WeakMap(),
-  sessions: new WeakMap()
+  sessions: new WeakMap(),
 })
 
-const CLIENT_METHODS = [
-  ...['createContainer', 'startContainer', 'inspectContainer', 'removeContainer', 'killContainer', 'listContainers'],
-  ...['putArchive', 'getArchive', 'exec', 'realpath', 'commitContainer', 'removeImage', 'createNetwork'],
-  'removeNetwork'
-]
+const CLIENT_METHODS = (
+  'createContainer startContainer inspectContainer removeContainer killContainer listContainers putArchive getArchive ' +
+  'exec realpath commitContainer removeImage createNetwork removeNetwork'
+).split(' ')
 const LEASE_STORE_METHODS = ['load', 'save', 'remove', 'list']
 const SNAPSHOT_STORE_METHODS = ['load', 'save', 'remove']
 
@@ -48,6 +47,7 @@ const OBJECT_OPTIONS = ['client', 'leaseStore', 'snapshotStore', 'onEvent']
  */
 function readEnvironmentOptions(options, registry) {
   const { objects, rest } = split(options)
+  refuseEvents(objects.onEvent)
   return {
     ...encodeOptions(rest),
     docker: ours(objects.client, 'client', registry.clients, CLIENT_METHODS, 'createNodeDockerClient()'),
@@ -56,16 +56,15 @@ function readEnvironmentOptions(options, registry) {
       'leaseStore',
       registry.leaseStores,
       LEASE_STORE_METHODS,
-      'createMemoryLeaseStore()'
+      'createMemoryLeaseStore()',
     ),
     snapshots: ours(
       objects.snapshotStore,
       'snapshotStore',
       registry.snapshotStores,
       SNAPSHOT_STORE_METHODS,
-      'createMemorySnapshotStore()'
+      'createMemorySnapshotStore()',
     ),
-    ...noEvents(objects.onEvent)
   }
 }
 
@@ -77,7 +76,8 @@ function split(options) {
   const rest = Object.create(null)
   let keys
   try {
-    if (!isPlainObject(options)) throw invalid('The options of createDockerSandboxEnvironment', options, 'a plain object')
+    if (!isPlainObject(options))
+      throw invalid('The options of createDockerSandboxEnvironment', options, 'a plain object')
     keys = Object.keys(options)
   } catch (error) {
     throw error instanceof SandboxError ? error : unreadable('The options of createDockerSandboxEnvironment', error)
@@ -100,7 +100,8 @@ function split(options) {
  */
 function ours(value, name, known, methods, maker) {
   if (value === undefined) return undefined
-  if (typeof value !== 'object' || value === null) throw invalid(`Option ${name}`, value, `an object like that of ${maker}`)
+  if (typeof value !== 'object' || value === null)
+    throw invalid(`Option ${name}`, value, `an object like that of ${maker}`)
   const handle = known.get(value)
   if (handle) return handle
   for (const method of methods) {
@@ -109,12 +110,12 @@ function ours(value, name, known, methods, maker) {
   }
   throw new SandboxError(
     'UNSUPPORTED',
-    `Option ${name} is an object of the application's own; this version takes only one made by ${maker} or its siblings.`
+    `Option ${name} is an object of the application's own; this version takes only one made by ${maker} or its siblings.`,
   )
 }
 
 /** @param {unknown} onEvent */
-function noEvents(onEvent) {
+function refuseEvents(onEvent) {
   if (onEvent === undefined) return
   if (typeof onEvent !== 'function') throw invalid('Option onEvent', onEvent, 'a function')
   throw new SandboxError('UNSUPPORTED', 'Option onEvent was given; this version reports no events yet. Leave it out.')

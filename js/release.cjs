@@ -1,11 +1,9 @@
 // @ts-check
 'use strict'
 
-/** Statuses of a run that the runtime may release with. */
-const STATUSES = [
-  ...['queued', 'running', 'suspended', 'waiting_approval', 'cancel_requested'],
-  ...['completed', 'failed', 'cancelled', 'timed_out']
-]
+/** Statuses of a run that the runtime may release with: five that keep the container, four that end it. */
+const STATUSES =
+  'queued running suspended waiting_approval cancel_requested completed failed cancelled timed_out'.split(' ')
 
 /** Longest error message that is handed on, in UTF-16 units; it is only kept on record. */
 const MAX_MESSAGE = 1_000
@@ -19,7 +17,7 @@ function releaser(handle) {
   /** @type {Promise<void> | undefined} */
   let releasing
   /** @param {unknown} request */
-  const run = async request => {
+  const run = async (request) => {
     try {
       await handle.release(readStatus(request), readMessage(request))
     } catch {
@@ -31,10 +29,10 @@ function releaser(handle) {
      * @param {unknown} [request]
      * @returns {Promise<void>}
      */
-    release: request => (releasing ??= run(request)),
+    release: (request) => (releasing ??= run(request)),
     isReleased() {
       return releasing !== undefined || handle.isReleased()
-    }
+    },
   }
 }
 

@@ -2,7 +2,7 @@
 'use strict'
 
 const { SandboxError, unwrap } = require('./errors.cjs')
-const { invalid } = require('./describe.cjs')
+const { invalid, quote } = require('./describe.cjs')
 const { withSignal } = require('./abort.cjs')
 const { copyBytes } = require('./bytes.cjs')
 const { deepFreeze } = require('./canonical.cjs')
@@ -26,15 +26,16 @@ const READ_ENCODINGS = ['bytes', 'utf8', 'base64']
 function operations(binding, handle) {
   return {
     /**
-     * @param {string} path
+     * @param {unknown} given
      * @param {string} encoding
      * @param {{ offset?: unknown, limit?: unknown, signal?: unknown }} options
      */
-    async read(path, encoding, { offset, limit, signal }) {
+    async read(given, encoding, { offset, limit, signal }) {
+      const path = checkPath(given)
       const from = optionalNumber(offset, 'readFile offset')
       const most = optionalNumber(limit, 'readFile limit')
-      const part = await withSignal(binding, signal, `Reading ${JSON.stringify(path)}`, token =>
-        handle.readFile(path, encoding, from, most, token)
+      const part = await withSignal(binding, signal, `Reading ${quote(path)}`, (token) =>
+        handle.readFile(path, encoding, from, most, token),
       )
       return {
         path: part.path,
@@ -43,45 +44,48 @@ function operations(binding, handle) {
         offset: part.offset,
         size: part.size,
         truncated: part.truncated,
-        ...(part.trimmed ? { trimmed: true } : {})
+        ...(part.trimmed ? { trimmed: true } : {}),
       }
     },
 
     /**
-     * @param {string} path
+     * @param {unknown} given
      * @param {Uint8Array} contents a private copy
      * @param {{ mode?: unknown, signal?: unknown }} options
      */
-    async write(path, contents, { mode, signal }) {
+    async write(given, contents, { mode, signal }) {
+      const path = checkPath(given)
       const bits = optionalNumber(mode, 'writeFile mode')
-      const { path: written, size } = await withSignal(binding, signal, `Writing ${JSON.stringify(path)}`, token =>
-        handle.writeFile(path, contents, bits, token)
+      const { path: written, size } = await withSignal(binding, signal, `Writing ${quote(path)}`, (token) =>
+        handle.writeFile(path, contents, bits, token),
       )
       return { path: written, size }
     },
 
     /**
-     * @param {string} path
+     * @param {unknown} given
      * @param {string} contents
      * @param {string} encoding
      * @param {{ mode?: number | undefined, signal?: unknown }} options
      */
-    async writeText(path, contents, encoding, { mode, signal }) {
-      const { path: written, size } = await withSignal(binding, signal, `Writing ${JSON.stringify(path)}`, token =>
-        handle.writeText(path, contents, encoding, mode, token)
+    async writeText(given, contents, encoding, { mode, signal }) {
+      const path = checkPath(given)
+      const { path: written, size } = await withSignal(binding, signal, `Writing ${quote(path)}`, (token) =>
+        handle.writeText(path, contents, encoding, mode, token),
       )
       return { path: written, size }
     },
 
     /**
-     * @param {string} path
+     * @param {unknown} given
      * @param {{ depth?: unknown, limit?: unknown, signal?: unknown }} options
      */
-    async list(path, { depth, limit, signal }) {
+    async list(given, { depth, limit, signal }) {
+      const path = checkPath(given)
       const levels = optionalNumber(depth, 'list depth')
       const most = optionalNumber(limit, 'list limit')
-      const listing = await withSignal(binding, signal, `Listing ${JSON.stringify(path)}`, token =>
-        handle.list(path, levels, most, token)
+      const listing = await withSignal(binding, signal, `Listing ${quote(path)}`, (token) =>
+        handle.list(path, levels, most, token),
       )
       const entries = listing.entries.map(({ path, type, size, mode }) => ({ path, type, size, mode }))
       return { path: listing.path, entries, truncated: listing.truncated }
@@ -95,12 +99,12 @@ function operations(binding, handle) {
         args: args === undefined ? undefined : strings(args, 'exec args'),
         cwd: cwd === undefined ? undefined : checkPath(cwd),
         env: env === undefined ? undefined : variables(env),
-        timeoutMs: optionalNumber(timeoutMs, 'exec timeoutMs')
+        timeoutMs: optionalNumber(timeoutMs, 'exec timeoutMs'),
       }
       const json = encodeStrictly(request, 'exec')
       const input = stdin === undefined ? undefined : copyBytes(stdin, 'exec stdin')
-      const result = await withSignal(binding, signal, `Running ${JSON.stringify(name)}`, token =>
-        handle.exec(json, input, token)
+      const result = await withSignal(binding, signal, `Running ${quote(name)}`, (token) =>
+        handle.exec(json, input, token),
       )
       return {
         exitCode: result.exitCode ?? null,
@@ -110,9 +114,9 @@ function operations(binding, handle) {
         stderr: result.stderr,
         truncated: result.truncated,
         timedOut: result.timedOut,
-        durationMs: result.durationMs
+        durationMs: result.durationMs,
       }
-    }
+    },
   }
 }
 
@@ -134,7 +138,7 @@ function variables(env) {
 }
 
 /** @param {string} name */
-const notYet = name => async () => {
+const notYet = (name) => async () => {
   throw new SandboxError('UNSUPPORTED', `session.${name}() is declared but this version cannot do it yet.`)
 }
 
@@ -165,7 +169,7 @@ function createSession(binding, handle, identity, registry) {
     release,
     ...files(operate),
     /** @param {unknown} request */
-    exec: async request =>
+    exec: async (request) =>
       operate.exec(readOptions(request, 'exec', ['command', 'args', 'cwd', 'env', 'stdin', 'timeoutMs', 'signal'])),
     execStream: notYet('execStream'),
     spawn: notYet('spawn'),
@@ -173,7 +177,7 @@ function createSession(binding, handle, identity, registry) {
     readFileStream: notYet('readFileStream'),
     writeFileStream: notYet('writeFileStream'),
     /** Leaving an `await using` block ends the run, unless it was released before. */
-    [Symbol.asyncDispose]: () => release({ status: 'completed' })
+    [Symbol.asyncDispose]: () => release({ status: 'completed' }),
   }
   registry.sessions.set(session, operate)
   return session
@@ -187,11 +191,16 @@ function files(operate) {
      * @param {unknown} [options]
      */
     async readFile(path, options) {
-      const { encoding = 'bytes', ...rest } = readOptions(options, 'readFile', ['encoding', 'offset', 'limit', 'signal'])
+      const { encoding = 'bytes', ...rest } = readOptions(options, 'readFile', [
+        'encoding',
+        'offset',
+        'limit',
+        'signal',
+      ])
       if (typeof encoding !== 'string' || !READ_ENCODINGS.includes(encoding)) {
         throw invalid('readFile encoding', encoding, '"bytes", "utf8" or "base64"')
       }
-      return await operate.read(checkPath(path), encoding, rest)
+      return await operate.read(path, encoding, rest)
     },
     /**
      * @param {unknown} path
@@ -200,20 +209,20 @@ function files(operate) {
      */
     async writeFile(path, contents, options) {
       const rest = readOptions(options, 'writeFile', ['mode', 'signal'])
-      return await operate.write(checkPath(path), copyBytes(contents, 'The contents for writeFile'), rest)
+      return await operate.write(path, copyBytes(contents, 'The contents for writeFile'), rest)
     },
     /**
      * @param {unknown} [path]
      * @param {unknown} [options]
      */
     async list(path = '.', options) {
-      return await operate.list(checkPath(path), readOptions(options, 'list', ['depth', 'limit', 'signal']))
-    }
+      return await operate.list(path, readOptions(options, 'list', ['depth', 'limit', 'signal']))
+    },
   }
 }
 
 /** @param {string} what */
-const released = what =>
+const released = (what) =>
   new SandboxError('RELEASED', `${what} was called on a session that is released; acquire the run again.`)
 
 module.exports = { createSession }
