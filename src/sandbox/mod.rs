@@ -1,5 +1,7 @@
 //! What can be done in one running container: one trait, with an implementation for each transport.
 
+pub mod exec;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -97,7 +97,9 @@ fn read_node(
       Ok(Node::File { data: data.into(), mode })
     }
     EntryType::Directory => Ok(Node::directory(mode)),
-    EntryType::Symlink if target.is_empty() => Err(format!("tar: can't create symlink '{shown}': Invalid argument")),
+    EntryType::Symlink if target.is_empty() => {
+      Err(format!("tar: can't create symlink '{shown}': Invalid argument"))
+    }
     EntryType::Symlink => Ok(Node::Symlink { target }),
     EntryType::Fifo => Ok(Node::Pipe { mode }),
     // A copy: later changes of one name do not show under the other.
@@ -135,7 +137,9 @@ pub fn pack(tree: &Tree, path: &str, owner: (u64, u64), max_bytes: u64) -> Resul
   match written.and_then(|()| builder.into_inner()) {
     _ if full => Err(NotPacked::TooLong),
     Ok(bounded) => Ok(bounded.out.into()),
-    Err(error) => Err(NotPacked::Failed(format!("tar: {}: {error}", String::from_utf8_lossy(&path_of(&place))))),
+    Err(error) => {
+      Err(NotPacked::Failed(format!("tar: {}: {error}", String::from_utf8_lossy(&path_of(&place)))))
+    }
   }
 }
 
@@ -162,7 +166,9 @@ fn append(
       header.set_entry_type(EntryType::Directory);
       let inside = [name, b"/"].concat();
       builder.append_data(&mut header, as_path(&inside), std::io::empty())?;
-      entries.iter().try_for_each(|(child, node)| append(builder, owner, &[&inside, child.as_slice()].concat(), node))
+      entries
+        .iter()
+        .try_for_each(|(child, node)| append(builder, owner, &[&inside, child.as_slice()].concat(), node))
     }
     Node::Symlink { target } => {
       header.set_mode(0o777);

@@ -66,7 +66,8 @@ pub fn find<'a>(tree: &Tree, word: &'a str) -> Result<&'a str, Done> {
 
 /// What comes out of an exec that never started: the engine puts the runtime's words on standard output.
 pub fn not_started(code: i64, why: &str) -> Done {
-  let text = format!("OCI runtime exec failed: exec failed: unable to start container process: {why}: unknown\r\n");
+  let text =
+    format!("OCI runtime exec failed: exec failed: unable to start container process: {why}: unknown\r\n");
   Done { code, ..Done::said(text) }
 }
 
@@ -127,7 +128,9 @@ fn echo(arguments: &[String]) -> Done {
 
 /// `%s`, `%d`, `%%` and the usual escapes; the format is used again while arguments are left.
 fn printf(arguments: &[String]) -> Done {
-  let Some((format, values)) = arguments.split_first() else { return Done::failed("printf: usage: printf FORMAT [ARG]...") };
+  let Some((format, values)) = arguments.split_first() else {
+    return Done::failed("printf: usage: printf FORMAT [ARG]...");
+  };
   let (mut out, mut values) = (String::new(), values.iter());
   loop {
     let before = values.len();

@@ -46,7 +46,13 @@ pub struct Container {
 
 impl Container {
   /// A container that has not started. `created` is the time since 1970.
-  pub fn new(id: String, name: String, spec: ContainerSpec, image: &Image, created: Duration) -> Result<Self> {
+  pub fn new(
+    id: String,
+    name: String,
+    spec: ContainerSpec,
+    image: &Image,
+    created: Duration,
+  ) -> Result<Self> {
     let mut tree = Tree::new(image.root.clone(), spec.readonly_rootfs);
     let refused = |what: &str, why| fail!(DockerApi, "Container {name} cannot have {what}: {why}.");
     for (path, options) in &spec.tmpfs {
@@ -90,7 +96,11 @@ impl Container {
     let wanted = if bare.is_empty() { "KILL" } else { bare };
     let found = SIGNALS.iter().find(|(name, number)| *name == wanted || number.to_string() == wanted);
     let Some((_, number)) = found else {
-      return Err(fail!(DockerApi, "Invalid signal {signal:?} for container {}; use one such as KILL.", self.id));
+      return Err(fail!(
+        DockerApi,
+        "Invalid signal {signal:?} for container {}; use one such as KILL.",
+        self.id
+      ));
     };
     let init = self.spec.init || self.spec.entrypoint.is_some();
     if self.is_running() && (*number == 9 || init) {

@@ -68,7 +68,9 @@ impl Prepared<'_> {
     let mut state = lock(state);
     let container = state.running(self.id)?;
     let env = container.env(self.env);
-    let Ok(cwd) = self.cwd(&container.tree, &container.spec.working_dir) else { return Ok(self.no_directory()) };
+    let Ok(cwd) = self.cwd(&container.tree, &container.spec.working_dir) else {
+      return Ok(self.no_directory());
+    };
     let call = Call { argv: self.cmd, cwd: &cwd, env: &env, stdin: &input };
     Ok(commands::run(&mut container.tree, program, &call))
   }
@@ -92,7 +94,8 @@ impl Prepared<'_> {
   }
 
   fn no_directory(&self) -> Done {
-    let why = format!("chdir to cwd ({:?}) set in config.json failed: no such file or directory", self.working_dir);
+    let why =
+      format!("chdir to cwd ({:?}) set in config.json failed: no such file or directory", self.working_dir);
     commands::not_started(126, &why)
   }
 }

@@ -48,7 +48,8 @@ impl Image {
   pub fn is(&self, asked: &str) -> bool {
     let digits = asked.strip_prefix("sha256:").unwrap_or(asked);
     let id = self.id.strip_prefix("sha256:").unwrap_or(&self.id);
-    let by_id = digits.len() >= 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) && id.starts_with(digits);
+    let by_id =
+      digits.len() >= 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) && id.starts_with(digits);
     by_id || self.references.contains(&normal(asked))
   }
 

@@ -20,9 +20,9 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
 
-pub use self::options::{DEFAULT_IMAGES, Fault, METHODS, MemoryOptions};
 use self::archive::NotPacked;
 use self::exec::lock;
+pub use self::options::{DEFAULT_IMAGES, Fault, METHODS, MemoryOptions};
 use self::state::State;
 use self::tree::{Last, path_of};
 use super::engine::{ArchiveBody, ByteStream, Engine, EngineKind, ExecOutput, ExecRequest};
@@ -89,8 +89,9 @@ impl Engine for MemoryEngine {
 
   async fn inspect_container_json(&self, id: &str) -> Result<String> {
     let found = self.inspect_container(id).await?;
-    serde_json::to_string(&found)
-      .map_err(|error| fail!(Internal, "The inspection of container {id} could not be written.").with_source(error))
+    serde_json::to_string(&found).map_err(|error| {
+      fail!(Internal, "The inspection of container {id} could not be written.").with_source(error)
+    })
   }
 
   async fn remove_container(&self, id: &str) -> Result<()> {
@@ -109,8 +110,9 @@ impl Engine for MemoryEngine {
     self.with("putArchive", |state| state.running(id).map(drop))?;
     let tar = collect(id, path, body).await?;
     let mut state = lock(&self.state);
-    archive::unpack(&mut state.running(id)?.tree, path, &tar)
-      .map_err(|said| fail!(DockerApi, "The archive could not be unpacked into {path} of container {id}: {said}"))
+    archive::unpack(&mut state.running(id)?.tree, path, &tar).map_err(|said| {
+      fail!(DockerApi, "The archive could not be unpacked into {path} of container {id}: {said}")
+    })
   }
 
   async fn get_archive(&self, id: &str, path: &str, max_bytes: u64) -> Result<ByteStream> {
@@ -145,11 +147,13 @@ impl Engine for MemoryEngine {
       return Err(fail!(PathInvalid, "realpath needs an absolute path of at most {MAX_PATH_BYTES} bytes."));
     }
     self.with("realpath", |state| {
-      let (place, _) = state.running(id)?.tree.existing(&[], path.as_bytes(), Last::Follow).map_err(|refusal| {
-        fail!(NotFound, "Path {path:?} was not found in container {id}: realpath: {refusal}")
-      })?;
+      let (place, _) =
+        state.running(id)?.tree.existing(&[], path.as_bytes(), Last::Follow).map_err(|refusal| {
+          fail!(NotFound, "Path {path:?} was not found in container {id}: realpath: {refusal}")
+        })?;
       String::from_utf8(path_of(&place)).map_err(|error| {
-        fail!(PathInvalid, "The realpath of {path:?} in container {id} is not a usable path.").with_source(error)
+        fail!(PathInvalid, "The realpath of {path:?} in container {id} is not a usable path.")
+          .with_source(error)
       })
     })
   }

@@ -8,8 +8,24 @@ pub const PAGE: u64 = 4096;
 
 /// Options without a value that engines accept (moby, `pkg/mount` flags).
 const FLAGS: &[&str] = &[
-  "ro", "rw", "suid", "nosuid", "dev", "nodev", "exec", "noexec", "sync", "async", "atime", "noatime", "diratime",
-  "nodiratime", "relatime", "norelatime", "strictatime", "nostrictatime",
+  "ro",
+  "rw",
+  "suid",
+  "nosuid",
+  "dev",
+  "nodev",
+  "exec",
+  "noexec",
+  "sync",
+  "async",
+  "atime",
+  "noatime",
+  "diratime",
+  "nodiratime",
+  "relatime",
+  "norelatime",
+  "strictatime",
+  "nostrictatime",
 ];
 
 /// A mounted tmpfs.
@@ -29,9 +45,13 @@ pub struct Mount {
 impl Mount {
   /// Reads options such as `rw,noexec,size=64m,mode=0700,nr_inodes=1000`. Unknown ones are refused, as by an engine.
   pub fn parse(path: &str, options: &str) -> Result<Self> {
-    let at: Vec<Name> = path.split('/').filter(|part| !part.is_empty()).map(|part| part.as_bytes().to_vec()).collect();
+    let at: Vec<Name> =
+      path.split('/').filter(|part| !part.is_empty()).map(|part| part.as_bytes().to_vec()).collect();
     if !path.starts_with('/') || at.is_empty() || at.iter().any(|part| part == b"." || part == b"..") {
-      return Err(fail!(DockerApi, "A tmpfs cannot be mounted at {path:?}; its path must be absolute and plain."));
+      return Err(fail!(
+        DockerApi,
+        "A tmpfs cannot be mounted at {path:?}; its path must be absolute and plain."
+      ));
     }
     let mut mount =
       Self { at, mode: 0o1777, read_only: false, pages: u64::MAX, inodes: u64::MAX, used: (0, 0) };
@@ -96,5 +116,8 @@ fn parse_size(text: &str) -> Option<Option<u64>> {
 }
 
 fn invalid(path: &str, option: &str) -> Error {
-  fail!(DockerApi, "Invalid tmpfs option {option:?} for {path}; the engine knows size, nr_inodes, mode, uid, gid and flags.")
+  fail!(
+    DockerApi,
+    "Invalid tmpfs option {option:?} for {path}; the engine knows size, nr_inodes, mode, uid, gid and flags."
+  )
 }

@@ -85,7 +85,10 @@ impl MemoryOptions {
     })?;
     let images = raw.images.unwrap_or_else(|| Self::default().images);
     if images.iter().any(String::is_empty) {
-      return Err(fail!(ConfigInvalid, "Option images holds an empty reference; use one such as \"alpine:3.21\"."));
+      return Err(fail!(
+        ConfigInvalid,
+        "Option images holds an empty reference; use one such as \"alpine:3.21\"."
+      ));
     }
     let fail = raw.fail.into_iter().enumerate().map(|(at, fault)| fault.check(at)).collect::<Result<_>>()?;
     Ok(Self { images, fail })

@@ -88,7 +88,10 @@ impl State {
   fn check_name(&self, name: &str) -> Result<()> {
     // The rule of the engine (moby, `daemon/names`).
     let valid = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | '-');
-    if name.len() < 2 || !name.starts_with(|char: char| char.is_ascii_alphanumeric()) || !name.chars().all(valid) {
+    if name.len() < 2
+      || !name.starts_with(|char: char| char.is_ascii_alphanumeric())
+      || !name.chars().all(valid)
+    {
       return Err(fail!(
         DockerApi,
         "Invalid container name {name:?}; it must match [a-zA-Z0-9][a-zA-Z0-9_.-]+."
@@ -149,7 +152,13 @@ impl State {
 
   /// Containers with a label, the newest first.
   pub fn list(&self, label: &str) -> Vec<ListedContainer> {
-    self.containers.iter().rev().map(Container::listed).filter(|listed| has_label(&listed.labels, label)).collect()
+    self
+      .containers
+      .iter()
+      .rev()
+      .map(Container::listed)
+      .filter(|listed| has_label(&listed.labels, label))
+      .collect()
   }
 
   /// Makes an image of a container.
@@ -203,13 +212,18 @@ impl State {
   pub fn remove_network(&mut self, asked: &str) -> Result<()> {
     let at = self.networks.iter().position(|network| network.id == asked || network.name == asked);
     let found = at.and_then(|at| self.networks.get(at));
-    let found = found.ok_or_else(|| fail!(NotFound, "Network {asked} was not found on the in-memory engine."))?;
+    let found =
+      found.ok_or_else(|| fail!(NotFound, "Network {asked} was not found on the in-memory engine."))?;
     let on = |container: &&Container| {
       let mode = &container.spec.network_mode;
       container.is_running() && (*mode == found.id || *mode == found.name)
     };
     if let Some(container) = self.containers.iter().find(on) {
-      return Err(fail!(DockerApi, "Network {asked} is still used by container {}; remove that first.", container.id));
+      return Err(fail!(
+        DockerApi,
+        "Network {asked} is still used by container {}; remove that first.",
+        container.id
+      ));
     }
     self.networks.retain(|network| network.id != asked && network.name != asked);
     Ok(())

@@ -1,0 +1,3 @@
+//! The engine-only transport.
+
+pub mod archive_files;
