@@ -183,6 +183,10 @@ async fn a_container_lives_and_ends() {
   engine.kill_container(&id, "9").await.unwrap();
   let state = engine.inspect_container(&id).await.unwrap().state;
   assert_eq!((state.running, state.status.as_str(), state.exit_code), (false, "exited", 137));
+  let init = engine.create_container(&ContainerSpec { init: true, ..spec() }).await.unwrap();
+  engine.start_container(&init).await.unwrap();
+  engine.kill_container(&init, "SIGTERM").await.unwrap();
+  assert_eq!(engine.inspect_container(&init).await.unwrap().state.exit_code, 143);
   engine.remove_container(&id).await.unwrap();
   assert_eq!(code(engine.remove_container(&id).await), ErrorCode::NotFound);
   assert_eq!(code(engine.inspect_container(&id).await), ErrorCode::NotFound);

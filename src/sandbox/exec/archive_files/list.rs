@@ -1,10 +1,10 @@
 //! Listing a directory by the headers of its archive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::Site;
 use super::reader::{Kind, Reader, archive_name, below, hostile};
-use crate::archive::{ArchiveError, Entry, Event, Refusal};
+use crate::archive::{ArchiveError, Entry, EntryKind, EntryPath, Event, Refusal};
 use crate::cancel::Cancel;
 use crate::docker::Engine;
 use crate::error::{Error, Result, fail};
@@ -14,9 +14,9 @@ use crate::workspace::path::WorkspacePath;
 /// Lists a directory, `depth` levels deep (1: its own entries), at most `limit` entries, the first ones by path.
 ///
 /// `NOT_FOUND`; `PATH_INVALID` for a link on the way or in its place and for what is no directory; `UNSUPPORTED` where a
-/// pipe, socket or device is in it, since no archive of such is accepted; `LIMIT` where the
-/// archive of the directory, contents included, is longer than 256 MiB or holds more than 100,000 entries;
-/// `DOCKER_API` for an archive that is cut or holds something else.
+/// pipe, socket or device is in it, since no archive of such is accepted; `LIMIT` where the archive of the directory,
+/// contents included, is longer than 256 MiB or holds more than 100,000 entries; `DOCKER_API` for an archive that is
+/// cut or holds something else.
 pub async fn list(
   engine: &dyn Engine,
   container: &str,
@@ -37,6 +37,7 @@ pub async fn list(
         top: None,
         entries: BTreeMap::new(),
         seen: 0,
+        sizes: HashMap::new(),
         truncated: false,
       };
       match listed.read(&site).await {
@@ -59,6 +60,8 @@ struct Collected<'a> {
   /// By path, and by order of coming where two names became one path.
   entries: BTreeMap<(String, u64), ListEntry>,
   seen: u64,
+  /// Of the files so far: an archive says a file's size once, under its first name.
+  sizes: HashMap<EntryPath, u64>,
   truncated: bool,
 }
 
@@ -85,13 +88,14 @@ impl Collected<'_> {
       // Only a directory is followed by more.
       return if kind == Kind::Directory { Ok(()) } else { Err(super::reader::unasked(&entry.path)) };
     };
+    let size = self.size_of(entry);
     let level = rest.split(|byte| *byte == b'/').count();
     if level > usize::try_from(self.depth).unwrap_or(usize::MAX) {
       return Ok(());
     }
     let rest = String::from_utf8_lossy(rest);
     let path = if self.path.is_root() { rest.into_owned() } else { format!("{}/{rest}", self.path.as_str()) };
-    let listed = ListEntry { path: path.clone(), kind: kind.into(), size: entry.size, mode: entry.mode };
+    let listed = ListEntry { path: path.clone(), kind: kind.into(), size, mode: entry.mode };
     self.seen = self.seen.saturating_add(1);
     self.entries.insert((path, self.seen), listed);
     // Memory is bounded by what is asked for, not by what the container holds.
@@ -100,6 +104,17 @@ impl Collected<'_> {
       self.truncated = true;
     }
     Ok(())
+  }
+
+  fn size_of(&mut self, entry: &Entry) -> u64 {
+    match &entry.kind {
+      EntryKind::File => {
+        self.sizes.insert(entry.path.clone(), entry.size);
+        entry.size
+      }
+      EntryKind::HardLink { target } => self.sizes.get(target).copied().unwrap_or(entry.size),
+      EntryKind::Directory | EntryKind::Symlink { .. } => 0,
+    }
   }
 
   fn explain(&self, site: &Site<'_>, error: ArchiveError) -> Error {

@@ -82,7 +82,7 @@ fn tar_of(entries: &[(&[u8], EntryType, &[u8])]) -> Vec<u8> {
     header.as_mut_bytes()[..name.len()].copy_from_slice(name);
     header.set_entry_type(*kind);
     header.set_mode(if *kind == EntryType::Directory { 0o750 } else { 0o640 });
-    let contents: &[u8] = if *kind == EntryType::Symlink {
+    let contents: &[u8] = if matches!(*kind, EntryType::Symlink | EntryType::Link) {
       header.as_mut_bytes()[157..157 + data.len()].copy_from_slice(data);
       b""
     } else {
@@ -227,6 +227,23 @@ async fn lists_are_sorted_cut_and_as_deep_as_asked() {
   assert_eq!(room.list("", 2, 0).await.unwrap(), (Vec::new(), true));
   assert_eq!(room.list("", 0, 5).await.unwrap(), (Vec::new(), false));
   assert_eq!(Room::new("{}").await.list("", 1, 0).await.unwrap(), (Vec::new(), false));
+}
+
+#[tokio::test]
+async fn another_name_of_a_file_has_its_size() {
+  let mut room = furnished().await;
+  let (file, link) = (EntryType::Regular, EntryType::Link);
+  // The first name may lie deeper than the listing goes; a third name leads to it too.
+  let tar = tar_of(&[
+    (b"d", EntryType::Directory, b""),
+    (b"d/a/b", file, b"12345"),
+    (b"d/hard", link, b"d/a/b"),
+    (b"d/hard2", link, b"d/a/b"),
+  ]);
+  room.engine.archive = Some(tar.into());
+  let entries = list(&room.engine, &room.id, &at("d"), 1, 9, &Cancel::new()).await.unwrap().entries;
+  let seen: Vec<_> = entries.iter().map(|e| (e.path.as_str(), e.kind, e.size)).collect();
+  assert_eq!(seen, [("d/a", Type::Directory, 0), ("d/hard", Type::File, 5), ("d/hard2", Type::File, 5)]);
 }
 
 #[tokio::test]
