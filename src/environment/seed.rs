@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::core::Core;
-use crate::archive::{ArchiveError, ArchiveLimits, Owner, PackEntry, PackOptions, SymlinkRule, pack};
+use crate::archive::{ArchiveError, ArchiveLimits, PackEntry, PackOptions, SymlinkRule, pack};
 use crate::cancel::Cancel;
 use crate::error::{ErrorCode, Result, fail};
 use crate::limits::MAX_ARCHIVE_ENTRIES;
@@ -51,9 +51,9 @@ async fn host_files(core: &Core, cancel: &Cancel) -> Result<Vec<PackEntry>> {
 }
 
 fn pack_options(core: &Core) -> PackOptions {
-  let (user, limits) = (core.options.user, &core.options.limits);
+  let limits = &core.options.limits;
   PackOptions {
-    owner: Owner { uid: user.uid, gid: user.gid },
+    owner: core.options.user.into(),
     mtime: i64::try_from(super::host::now_ms() / 1000).unwrap_or(0),
     limits: ArchiveLimits {
       max_entries: MAX_ARCHIVE_ENTRIES,

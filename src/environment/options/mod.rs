@@ -17,6 +17,7 @@ use bytes::Bytes;
 
 pub use defaults::security_defaults;
 
+use crate::archive::Owner;
 use crate::workspace::path::WorkspacePath;
 pub use crate::workspace::policy::ShellPolicy;
 
@@ -38,6 +39,12 @@ pub struct User {
   pub uid: u32,
   /// Group id.
   pub gid: u32,
+}
+
+impl From<User> for Owner {
+  fn from(user: User) -> Self {
+    Self { uid: user.uid, gid: user.gid }
+  }
 }
 
 impl std::fmt::Display for User {
@@ -196,4 +203,3 @@ pub struct Options {
   /// Socket of the engine, where the application passes no client of its own.
   pub socket_path: Option<PathBuf>,
 }
-

@@ -109,10 +109,7 @@ impl ExecSandbox {
       // A script that ended by itself left nothing behind.
       clean_mark: Some(String::new()),
     };
-    match self.engine.exec(&self.container, request).await {
-      Ok(output) => Ok(output),
-      Err(error) => Err(self.explain(error).await),
-    }
+    self.explained(self.engine.exec(&self.container, request).await).await
   }
 }
 
