@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const made = []
-after(() => made.forEach((directory) => rmSync(directory, { recursive: true, force: true })))
+after(() => made.forEach(directory => rmSync(directory, { recursive: true, force: true })))
 
 const NAMES =
   'ConflictError SandboxError allowlistProxyQuotaDefaults createDockerSandboxEnvironment createDockerSandboxTools ' +

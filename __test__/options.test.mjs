@@ -59,10 +59,10 @@ test('file contents cross as copies of their bytes', () => {
     contents.map((_, index) => ({ path: `f${index}`, contents: { $blob: index }, mode: 0o600 })),
   )
   assert.deepEqual(
-    blobs.map((blob) => [...blob]),
+    blobs.map(blob => [...blob]),
     [[0xc3, 0xa9], [1, 2], [0x68, 0x69], [7, 7], [6], [0], []],
   )
-  assert.ok(blobs.every((blob) => blob.constructor === Uint8Array && !(blob.buffer instanceof SharedArrayBuffer)))
+  assert.ok(blobs.every(blob => blob.constructor === Uint8Array && !(blob.buffer instanceof SharedArrayBuffer)))
 })
 
 test('a detached buffer is an error, not an empty file', () => {
@@ -183,7 +183,7 @@ test('our own clients and stores cross as their handles', () => {
 test('an application’s own client or store: not yet; a malformed one: which method is missing', () => {
   const { binding } = fakeBinding()
   const api = createApi(binding)
-  const refusal = (extra) => {
+  const refusal = extra => {
     try {
       api.createDockerSandboxEnvironment({ workspace, ...extra })
     } catch (error) {

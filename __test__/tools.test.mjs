@@ -34,7 +34,7 @@ test('four tools, under their names, with what policies read', () => {
       [true, 'sandbox_exec', true, 'interrupt', '1', 'read write filesystem code-execution shell', 'high'],
     ],
   )
-  assert.ok(Object.values(tools).every((tool) => tool.description.length > 20))
+  assert.ok(Object.values(tools).every(tool => tool.description.length > 20))
 })
 
 test('inputs: what is in bounds passes, what is one past them does not', () => {
@@ -60,7 +60,7 @@ test('inputs: what is in bounds passes, what is one past them does not', () => {
     sandbox_read_file: [
       ...[undefined, null, {}, { path: '' }, { path: 5 }, { path: 'x'.repeat(4096) }, { path: 'a', encoding: 'hex' }],
       ...[{ offset: -1 }, { offset: 0.5 }, { limit: 0 }, { limit: NaN }, { offset: 2 ** 53 }, { extra: 1 }].map(
-        (part) => ({
+        part => ({
           path: 'a',
           ...part,
         }),
@@ -114,7 +114,7 @@ test('each schema becomes JSON Schema, strict and described', () => {
 })
 
 test('the schemas are made with the application’s zod', () => {
-  assert.ok(Object.values(tools).every((tool) => tool.schema instanceof z.ZodType))
+  assert.ok(Object.values(tools).every(tool => tool.schema instanceof z.ZodType))
 })
 
 test('the tools work on the session in the context, and their results survive JSON', async () => {
@@ -182,7 +182,7 @@ test('without one of our sessions the error says what to do', async () => {
     { executionEnvironment: null },
     { executionEnvironment: { ...executionEnvironment } },
   ]) {
-    await assert.rejects(tools.sandbox_list.execute({}, context), (error) => {
+    await assert.rejects(tools.sandbox_list.execute({}, context), error => {
       assert.equal(error.code, 'CONFIG_INVALID')
       return /sandbox_list was called .* createDockerSandboxEnvironment\(\) as executionEnvironment/.test(error.message)
     })

@@ -160,7 +160,7 @@ const everything: EnvironmentOptions = {
   snapshotStore: createMemorySnapshotStore(),
   transport: 'auto',
   pool: { size: 1 },
-  onEvent: (event) => event.message.toUpperCase(),
+  onEvent: event => event.message.toUpperCase(),
 }
 // @ts-expect-error the workspace is required
 createDockerSandboxEnvironment({})

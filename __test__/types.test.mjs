@@ -44,14 +44,14 @@ test('a program with neither the DOM nor Node’s types can use them', () => {
   // Zod's own declarations name `URL` and `File`, so only what this package adds is asked for.
   const said = compile(`${NODENEXT} --lib es2022 --types`, ['../index.d.ts'])
   assert.deepEqual(
-    said.split('\n').filter((line) => /^(\.\.\/)?index\.d\.ts/.test(line)),
+    said.split('\n').filter(line => /^(\.\.\/)?index\.d\.ts/.test(line)),
     [],
   )
 })
 
 test('the declarations for CommonJS are a copy', () => {
   assert.equal(read(root, 'index.d.cts'), read(root, 'index.d.ts'))
-  const body = (name) => read(here, name).split('\n').slice(1).join('\n').replaceAll('../index.cjs', '../index.js')
+  const body = name => read(here, name).split('\n').slice(1).join('\n').replaceAll('../index.cjs', '../index.js')
   assert.equal(body('types.test-d.cts'), body('types.test-d.mts'))
 })
 
