@@ -173,6 +173,7 @@ test('an upload that fails is broken off, and the iterable closed', async () => 
   const mine = new Error('mine')
   const { client, calls } = start()
   const failing = (async function* () {
+    yield new Uint8Array(1)
     throw mine
   })()
   await assert.rejects(client.putArchive('c1', '/w', failing), error => error === mine)

@@ -91,7 +91,7 @@ test('what JSON cannot hold is marked with what it was', () => {
     ['\ud800', 'invalid Unicode'],
     [{ $blob: 0 }, 'an object with the key "$blob"'],
     [{ $invalid: 'x' }, 'an object with the key "$invalid"'],
-    [new Array(200_000), 'an array of 200000 items'],
+    [Array(200_000), 'an array of 200000 items'],
   ]) {
     assert.deepEqual(prepared({ workspace, image: value }).encoded.image, { $invalid: shown })
     assert.deepEqual(prepared({ workspace, limits: { x: [value] } }).encoded.limits, { x: [{ $invalid: shown }] })
@@ -99,7 +99,7 @@ test('what JSON cannot hold is marked with what it was', () => {
   assert.deepEqual(prepared({ workspace: cycle }).encoded.workspace.self, {
     $invalid: 'a reference to an object around it',
   })
-  assert.deepEqual(prepared({ workspace, declaredTools: ['a', undefined, , 'b'] }).encoded.declaredTools, [
+  assert.deepEqual(prepared({ workspace, declaredTools: ['a', undefined, ...Array(1), 'b'] }).encoded.declaredTools, [
     'a',
     { $invalid: 'undefined' },
     { $invalid: 'undefined' },

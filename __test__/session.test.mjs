@@ -20,7 +20,13 @@ test('acquire hands on run id and scope only, and checks them', async () => {
   await environment.acquire({ runId: 'é', scope, context: { a: 1n }, metadata: {}, agentId: 'x' })
   assert.deepEqual(calls, [['acquire', '{"runId":"é","scope":{"tenantId":"t","namespace":"n"}}', undefined]])
   for (const request of [
-    ...[undefined, null, 'r', {}, { runId: '' }, { runId: 5 }, { runId: '\udc00' }],
+    undefined,
+    null,
+    'r',
+    {},
+    { runId: '' },
+    { runId: 5 },
+    { runId: '\udc00' },
     ...[{ scope: null }, { scope: {} }, { scope: { tenantId: '' } }, { scope: { tenantId: 't', userId: 1 } }].map(
       part => ({ runId: 'r', ...part }),
     ),
@@ -253,7 +259,11 @@ test('authorize sends names and small fields, never contents', async () => {
 
 test('authorize denies what it cannot understand, and does not throw', async () => {
   for (const request of [
-    ...[undefined, null, {}, { tool: {} }, { tool: { name: 5 } }],
+    undefined,
+    null,
+    {},
+    { tool: {} },
+    { tool: { name: 5 } },
     ...[{ phase: 'later' }, { input: null }, { input: [] }, { input: { path: 5 } }, { input: { path: '\ud800' } }].map(
       part => ({ tool: { name: 'sandbox_read_file' }, phase: 'execute', input: { path: 'a' }, ...part }),
     ),

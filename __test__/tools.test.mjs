@@ -58,7 +58,13 @@ test('inputs: what is in bounds passes, what is one past them does not', () => {
   }
   const refused = {
     sandbox_read_file: [
-      ...[undefined, null, {}, { path: '' }, { path: 5 }, { path: 'x'.repeat(4096) }, { path: 'a', encoding: 'hex' }],
+      undefined,
+      null,
+      {},
+      { path: '' },
+      { path: 5 },
+      { path: 'x'.repeat(4096) },
+      { path: 'a', encoding: 'hex' },
       ...[{ offset: -1 }, { offset: 0.5 }, { limit: 0 }, { limit: NaN }, { offset: 2 ** 53 }, { extra: 1 }].map(
         part => ({
           path: 'a',
@@ -74,17 +80,18 @@ test('inputs: what is in bounds passes, what is one past them does not', () => {
     ],
     sandbox_list: [{ depth: 0 }, { depth: 65 }, { limit: 0 }, { limit: 10_001 }, { recursive: true }],
     sandbox_exec: [
-      ...[{}, { command: '' }, { command: 'ls', args: 'x' }, { command: 'ls', args: Array(4097).fill('') }],
-      ...[
-        { command: 'ls', args: ['x'.repeat(131_072)] },
-        { command: 'ls', env: { '1A': '' } },
-        { command: 'ls', env: { A: 1 } },
-      ],
-      ...[
-        { command: 'ls', timeoutMs: 0 },
-        { command: 'ls', timeoutMs: 2 ** 31 },
-        { command: 'ls', shell: true },
-      ],
+      {},
+      { command: '' },
+      { command: 'ls', args: 'x' },
+      { command: 'ls', args: Array(4097).fill('') },
+
+      { command: 'ls', args: ['x'.repeat(131_072)] },
+      { command: 'ls', env: { '1A': '' } },
+      { command: 'ls', env: { A: 1 } },
+
+      { command: 'ls', timeoutMs: 0 },
+      { command: 'ls', timeoutMs: 2 ** 31 },
+      { command: 'ls', shell: true },
       { command: 'ls', env: Object.fromEntries(Array.from({ length: 257 }, (_, nth) => [`V${nth}`, ''])) },
     ],
   }
