@@ -8,6 +8,8 @@ use bytes::Bytes;
 
 use crate::workspace::path::WorkspacePath;
 
+pub use crate::workspace::policy::ShellPolicy;
+
 /// When an image is fetched from its registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pull {
@@ -67,17 +69,6 @@ pub struct WorkspaceOptions {
   pub files: Vec<SeedFile>,
   /// Host files to copy.
   pub source: Option<HostSource>,
-}
-
-/// Which commands may be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ShellPolicy {
-  /// None.
-  Deny,
-  /// Every bare name and executable in `/bin` or `/usr/bin`.
-  Allow,
-  /// Only these names.
-  List(Vec<String>),
 }
 
 /// What the network lets through.
