@@ -20,6 +20,10 @@ pub const MAX_ARCHIVE_TRAILER_BYTES: u64 = 1024 * 1024;
 /// Largest file that we write into an archive: what a ustar header can say in 11 octal digits, one byte below 8 GiB.
 pub const MAX_ARCHIVE_FILE_BYTES: u64 = 0o77_777_777_777;
 
+/// Most host files and directories that are looked at to find what is copied into a workspace: a `**` over a whole disk
+/// ends here, after seconds.
+pub const MAX_SOURCE_VISITS: u64 = 1_000_000;
+
 /// Longest single argument or `NAME=value`: the kernel's `MAX_ARG_STRLEN`, 32 pages, without its NUL
 /// (`linux/binfmts.h`).
 pub const MAX_ARG_BYTES: usize = 131_071;

@@ -2,3 +2,4 @@
 
 pub mod path;
 pub mod policy;
+pub mod source;

@@ -1,7 +1,6 @@
 //! The options of an environment: checked once, when it is created; after that every value is known to be good.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +8,7 @@ use bytes::Bytes;
 use crate::workspace::path::WorkspacePath;
 
 pub use crate::workspace::policy::ShellPolicy;
+pub use crate::workspace::source::HostSource;
 
 /// When an image is fetched from its registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +45,6 @@ pub struct SeedFile {
   pub contents: Bytes,
   /// Permission bits, 0o644 unless given.
   pub mode: u32,
-}
-
-/// Files of the host that are copied into a new workspace.
-#[derive(Clone, Debug)]
-pub struct HostSource {
-  /// Absolute path on the host.
-  pub root: PathBuf,
-  /// Paths or globs relative to it.
-  pub include: Vec<String>,
 }
 
 /// The workspace as declared.
