@@ -66,7 +66,7 @@ async fn save_snapshot(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord)
         max_entries: MAX_ARCHIVE_ENTRIES,
         max_file_bytes: limits.max_workspace_bytes,
         max_total_bytes: limits.max_workspace_bytes,
-        symlinks: SymlinkRule::Inside,
+        symlinks: SymlinkRule::Anywhere,
       },
       code: ErrorCode::SnapshotInvalid,
     },

@@ -7,7 +7,7 @@ use crate::archive::{ArchiveError, ArchiveLimits, PackEntry, PackOptions, Symlin
 use crate::cancel::Cancel;
 use crate::error::{ErrorCode, Result, fail};
 use crate::limits::MAX_ARCHIVE_ENTRIES;
-use crate::workspace::source::{Budget, collect};
+use crate::workspace::source::{SourceBudget, collect};
 
 /// Permission bits of a declared directory.
 const DIRECTORY_MODE: u32 = 0o755;
@@ -38,7 +38,7 @@ async fn host_files(core: &Core, cancel: &Cancel) -> Result<Vec<PackEntry>> {
   let Some(source) = core.options.workspace.source.clone() else { return Ok(Vec::new()) };
   let limits = &core.options.limits;
   let declared: u64 = core.options.workspace.files.iter().map(|file| file.contents.len() as u64).sum();
-  let budget = Budget {
+  let budget = SourceBudget {
     max_file_bytes: limits.max_file_bytes,
     max_total_bytes: limits.max_workspace_bytes.saturating_sub(declared),
     max_entries: MAX_ARCHIVE_ENTRIES,

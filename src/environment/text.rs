@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::error::{Result, fail};
 use crate::sandbox::FileRange;
-use crate::stream::utf8::decode_part;
+use crate::stream::utf8::trim_range;
 use crate::workspace::path::WorkspacePath;
 
 /// How contents are written.
@@ -63,7 +63,7 @@ pub fn file_text(
     Encoding::Bytes => Ok(FilePart { bytes: Some(data), ..part }),
     Encoding::Base64 => Ok(FilePart { text: Some(BASE64_STANDARD.encode(&data)), ..part }),
     Encoding::Utf8 => {
-      let read = decode_part(&data, offset > 0, more).map_err(|at| not_text(path, offset + at as u64))?;
+      let read = trim_range(&data, offset > 0, more).map_err(|at| not_text(path, offset + at as u64))?;
       Ok(FilePart {
         text: Some(read.text.to_owned()),
         offset: offset + read.skipped as u64,

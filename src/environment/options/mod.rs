@@ -20,6 +20,7 @@ pub use defaults::security_defaults;
 use crate::archive::Owner;
 use crate::workspace::path::WorkspacePath;
 pub use crate::workspace::policy::ShellPolicy;
+pub use crate::workspace::source::HostSource;
 
 /// When an image is fetched from its registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,15 +63,6 @@ pub struct SeedFile {
   pub contents: Bytes,
   /// Permission bits, 0o644 unless given.
   pub mode: u32,
-}
-
-/// Files of the host that are copied into a new workspace.
-#[derive(Clone, Debug)]
-pub struct HostSource {
-  /// Absolute path on the host.
-  pub root: PathBuf,
-  /// Paths or globs relative to it.
-  pub include: Vec<String>,
 }
 
 /// The workspace as declared.

@@ -45,15 +45,16 @@ pub struct ExecSandbox {
 }
 
 impl ExecSandbox {
-  /// For this container; commands run as `user` (`uid:gid`) and have `env` on top of the container's variables.
+  /// For this container; commands run as `owner` and have `env` on top of the container's variables.
   pub fn new(
     engine: Arc<dyn Engine>,
     container: String,
-    user: String,
+    owner: Owner,
     env: BTreeMap<String, String>,
   ) -> Self {
     let scripts = engine.kind() == EngineKind::Node;
-    Self { engine, container, user, env, scripts }
+    let user = format!("{}:{}", owner.uid, owner.gid);
+    Self { engine, container, user, owner, env, scripts }
   }
 
   async fn explained<T>(&self, result: Result<T>) -> Result<T> {
