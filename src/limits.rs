@@ -13,6 +13,12 @@ pub const MAX_PATH_DEPTH: usize = 64;
 pub const MAX_ARCHIVE_BYTES: u64 = 256 * 1024 * 1024;
 /// Most entries in one archive that we write or accept.
 pub const MAX_ARCHIVE_ENTRIES: u64 = 100_000;
+/// Largest long-name or PAX record in an archive: the longest path and link target fit many times over.
+pub const MAX_ARCHIVE_RECORD_BYTES: u64 = 64 * 1024;
+/// Most zero bytes after an archive's end marker. Writers pad to their record size: 10 KiB, 1 MiB with `tar -b 2048`.
+pub const MAX_ARCHIVE_TRAILER_BYTES: u64 = 1024 * 1024;
+/// Largest file that we write into an archive: what a ustar header can say in 11 octal digits, one byte below 8 GiB.
+pub const MAX_ARCHIVE_FILE_BYTES: u64 = 0o77_777_777_777;
 
 /// Largest JSON reply that we read from an engine. `inspect` of a container with thousands of labels fits.
 pub const MAX_REPLY_BYTES: usize = 16 * 1024 * 1024;

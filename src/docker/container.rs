@@ -43,7 +43,8 @@ pub fn create_body(spec: &ContainerSpec) -> Value {
   let ulimits: Vec<Value> =
     spec.ulimits.iter().map(|(name, limit)| json!({ "Name": name, "Soft": limit, "Hard": limit })).collect();
   let mut set = |path: &str, value: Option<Value>| {
-    if let (Some(value), Some(slot)) = (value, slot(&mut body, path)) {
+    let Some(value) = value else { return };
+    if let Some(slot) = slot(&mut body, path) {
       *slot = value;
     }
   };

@@ -1,21 +1,17 @@
 //! The interface of an engine: the methods of the public `DockerClient`, for the real client and the double alike.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::Stream;
 
 use super::model::{
   ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, Network, PathStat,
 };
 use crate::cancel::Cancel;
 use crate::error::Result;
-
-/// Bytes that come over time.
-pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
+pub use crate::stream::ByteStream;
 
 /// Which kind of engine answers: the public `DockerClient.kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

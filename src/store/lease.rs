@@ -43,7 +43,11 @@ pub fn run_key(scope: Option<&Scope>, run_id: &str) -> Result<String> {
     match part {
       None => hash.update(u64::MAX.to_be_bytes()),
       Some(text) if text.len() > MAX_ID_BYTES => {
-        return Err(fail!(ConfigInvalid, "{name} has {} bytes; at most {MAX_ID_BYTES} are possible.", text.len()));
+        return Err(fail!(
+          ConfigInvalid,
+          "{name} has {} bytes; at most {MAX_ID_BYTES} are possible.",
+          text.len()
+        ));
       }
       Some(text) => {
         hash.update((text.len() as u64).to_be_bytes());

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 
-use crate::docker::ByteStream;
 use crate::error::{Result, fail};
 use crate::limits::MAX_ARCHIVE_BYTES;
+use crate::stream::ByteStream;
 
 /// What is known of a snapshot without reading it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]

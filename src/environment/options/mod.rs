@@ -1,4 +1,13 @@
 //! The options of an environment: checked once, when it is created; after that every value is known to be good.
+//!
+//! `defaults` has every default and range, `reader` the walk over the JSON with its messages, `names` the rules for
+//! texts, `read` and `workspace` one line for each option.
+
+mod defaults;
+mod names;
+mod read;
+mod reader;
+mod workspace;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +15,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub use defaults::security_defaults;
+
 use crate::workspace::path::WorkspacePath;
+pub use crate::workspace::policy::ShellPolicy;
 
 /// When an image is fetched from its registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,17 +81,6 @@ pub struct WorkspaceOptions {
   pub source: Option<HostSource>,
 }
 
-/// Which commands may be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ShellPolicy {
-  /// None.
-  Deny,
-  /// Every bare name and executable in `/bin` or `/usr/bin`.
-  Allow,
-  /// Only these names.
-  List(Vec<String>),
-}
-
 /// What the network lets through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkPolicy {
@@ -106,6 +107,24 @@ pub struct Limits {
   pub max_workspace_bytes: u64,
   /// Commands at the same time.
   pub max_concurrent_processes: u32,
+}
+
+/// The page of tmpfs on every platform that we know the page size of; a file takes whole ones.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+/// Fewest inodes of a tmpfs, so that a small workspace still holds a small tree.
+const MIN_INODES: u64 = 1024;
+
+impl Limits {
+  /// Most files and directories of the workspace, itself included: one for each page of it, at least 1024. Without a
+  /// limit an empty file costs kernel memory and none of the size: three million fitted into 64 MiB.
+  pub fn workspace_inodes(&self) -> u64 {
+    inodes(self.max_workspace_bytes)
+  }
+}
+
+/// Most inodes of a tmpfs of this size.
+pub(crate) fn inodes(bytes: u64) -> u64 {
+  bytes.div_ceil(PAGE_BYTES).max(MIN_INODES)
 }
 
 /// How much of the profile must really be enforced.
@@ -168,10 +187,13 @@ pub struct Options {
   pub assurance: Assurance,
   /// What of other tools.
   pub undeclared_tools: UndeclaredTools,
-  /// Names of other tools that are allowed.
+  /// Names of other tools that are allowed, sorted, each once.
   pub declared_tools: Vec<String>,
   /// Whose leases `sweep` looks after; random unless given.
   pub owner_id: Option<String>,
   /// How to talk to the container.
   pub transport: Transport,
+  /// Socket of the engine, where the application passes no client of its own.
+  pub socket_path: Option<PathBuf>,
 }
+

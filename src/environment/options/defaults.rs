@@ -1,0 +1,87 @@
+//! Every default and every range, once. What is said of them elsewhere is generated from here.
+
+use serde_json::{Value, json};
+
+use super::User;
+use crate::workspace::path::WORKSPACE_ROOT;
+
+/// A whole number: its default and what it may be.
+pub struct Whole {
+  /// Without the option.
+  pub default: u64,
+  /// Smallest.
+  pub min: u64,
+  /// Largest.
+  pub max: u64,
+  /// What is counted, for messages.
+  pub unit: &'static str,
+}
+
+/// `id`.
+pub const ID: &str = "docker-sandbox";
+/// `image`.
+pub const IMAGE: &str = "alpine:3.21";
+/// `user`: "nobody" of most distributions.
+pub const USER: User = User { uid: 65534, gid: 65534 };
+/// Largest uid and gid: the engine's own bound is 2³¹ − 1 (moby, `user` package), and one less keeps clear of −1.
+pub const MAX_ID: u32 = i32::MAX as u32 - 1;
+
+/// `limits.memoryMb`. The engine refuses less than 6 MiB (moby, minimum memory limit); 16 TiB is more than any host
+/// has, and its bytes are an exact JavaScript number.
+pub const MEMORY_MB: Whole = Whole { default: 256, min: 6, max: 16 * 1024 * 1024, unit: "MiB" };
+/// `limits.cpus`: default, smallest (the engine's, moby `NanoCPUs`) and largest (no engine has more).
+pub const CPUS: (f64, f64, f64) = (0.5, 0.01, 1024.0);
+/// `limits.pids`. Process 1, its `sleep`, and the helpers around one command need 8; 2²² is the kernel's
+/// `PID_MAX_LIMIT`.
+pub const PIDS: Whole = Whole { default: 64, min: 8, max: 4 * 1024 * 1024, unit: "processes" };
+/// `limits.commandTimeoutMs`, at most a day.
+pub const COMMAND_TIMEOUT_MS: Whole = Whole { default: 10_000, min: 1, max: 86_400_000, unit: "ms" };
+/// `limits.maxOutputBytes`. Output becomes one JavaScript string, and V8's longest has 2²⁹ − 24 units.
+pub const MAX_OUTPUT_BYTES: Whole = Whole { default: MIB, min: 1, max: 256 * MIB, unit: "bytes" };
+/// `limits.maxFileBytes`. A file is read into memory and becomes a JavaScript string, in base64 a third longer.
+pub const MAX_FILE_BYTES: Whole = Whole { default: MIB, min: 1, max: 256 * MIB, unit: "bytes" };
+/// `limits.maxWorkspaceBytes`. Never 0, which a tmpfs takes for "no limit"; below the memory limit in any case.
+pub const MAX_WORKSPACE_BYTES: Whole =
+  Whole { default: 64 * MIB, min: 1, max: 16 * 1024 * 1024 * MIB, unit: "bytes" };
+/// `limits.maxConcurrentProcesses`. The default is one for every [`PIDS_PER_COMMAND`] of `limits.pids`, at most 8.
+pub const MAX_CONCURRENT: Whole = Whole { default: 8, min: 1, max: 1024, unit: "commands" };
+/// With the exec transport a command costs a shell, `timeout` and itself; this leaves it a few children of its own.
+pub const PIDS_PER_COMMAND: u64 = 8;
+/// `tmp.sizeMb`; below the memory limit in any case.
+pub const TMP_MB: Whole = Whole { default: 0, min: 1, max: MEMORY_MB.max, unit: "MiB" };
+/// `leaseMs`: 15 minutes, at most 365 days.
+pub const LEASE_MS: Whole = Whole { default: 900_000, min: 1, max: 365 * 86_400_000, unit: "ms" };
+/// `workspace.files[].mode`: permission bits; set-id bits would do nothing here (`nosuid`, no new privileges).
+pub const FILE_MODE: Whole = Whole { default: 0o644, min: 0, max: 0o777, unit: "as permission bits" };
+
+const MIB: u64 = 1024 * 1024;
+
+/// The public `dockerSandboxSecurityDefaults`: the profile of an environment with no options but its workspace.
+pub fn security_defaults() -> Value {
+  json!({
+    "image": IMAGE,
+    "user": USER.to_string(),
+    "workspaceRoot": WORKSPACE_ROOT,
+    "network": "none",
+    "readOnlyRoot": true,
+    "memoryMb": MEMORY_MB.default,
+    "swap": false,
+    "cpus": CPUS.0,
+    "pids": PIDS.default,
+    "capDrop": ["ALL"],
+    "noNewPrivileges": true,
+    "seccomp": "default",
+    "shell": "deny",
+    "commandTimeoutMs": COMMAND_TIMEOUT_MS.default,
+    "maxOutputBytes": MAX_OUTPUT_BYTES.default,
+    "maxFileBytes": MAX_FILE_BYTES.default,
+    "maxWorkspaceBytes": MAX_WORKSPACE_BYTES.default,
+    "maxConcurrentProcesses": MAX_CONCURRENT.default,
+    "leaseMs": LEASE_MS.default,
+    "snapshot": "tar",
+    "followSymlinks": false,
+    "undeclaredTools": "deny",
+    "inheritedEnvironment": [],
+    "localFallback": false,
+  })
+}
