@@ -314,6 +314,7 @@ fn exec_request(options: ExecOptions) -> ExecRequest {
     skip_terminate: options.skip_terminate,
     marker: options.marker,
     clean_mark: None,
+    exclusive: false,
   }
 }
 

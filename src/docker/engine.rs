@@ -40,6 +40,13 @@ pub enum Stdin {
   Stream(ByteStream),
 }
 
+impl Stdin {
+  /// True where no input is attached at all.
+  pub const fn is_empty(&self) -> bool {
+    matches!(self, Self::Empty)
+  }
+}
+
 /// A command to run in a container.
 pub struct ExecRequest {
   /// Program and arguments.
@@ -65,6 +72,9 @@ pub struct ExecRequest {
   /// Once this is on standard error and the command has ended, none of its processes are left, so none is looked for.
   /// An empty mark is on every standard error: for commands that leave nothing behind.
   pub clean_mark: Option<String>,
+  /// The container runs nothing of its own but process 1 and its session. Then a process that hides from being found
+  /// (a new session, an emptied environment) is known to be a command's, and dies when no other command runs.
+  pub exclusive: bool,
 }
 
 /// Why an exec is over.

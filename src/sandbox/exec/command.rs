@@ -63,6 +63,7 @@ impl ExecSandbox {
       skip_terminate: false,
       marker: None,
       clean_mark: self.scripts.then(|| nonce.mark("end")),
+      exclusive: true,
     }
   }
 }

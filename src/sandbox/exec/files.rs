@@ -108,6 +108,7 @@ impl ExecSandbox {
       marker: None,
       // A script that ended by itself left nothing behind.
       clean_mark: Some(String::new()),
+      exclusive: false,
     };
     self.explained(self.engine.exec(&self.container, request).await).await
   }
