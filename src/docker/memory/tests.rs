@@ -49,6 +49,7 @@ fn request(cmd: &[&str]) -> ExecRequest {
     skip_terminate: false,
     marker: None,
     clean_mark: Some(String::new()),
+    exclusive: false,
   }
 }
 

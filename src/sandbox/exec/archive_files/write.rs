@@ -186,6 +186,7 @@ async fn helper(site: &Site<'_>, cmd: Vec<String>) -> Result<ExecOutput> {
     skip_terminate: true,
     marker: None,
     clean_mark: Some(String::new()),
+    exclusive: false,
   };
   site.engine.exec(site.container, request).await
 }
