@@ -75,6 +75,7 @@ fn request(cmd: &[&str]) -> ExecRequest {
     skip_terminate: false,
     marker: None,
     clean_mark: None,
+    exclusive: false,
   }
 }
 

@@ -70,6 +70,7 @@ impl Client {
       skip_terminate: true,
       marker: None,
       clean_mark: None,
+      exclusive: false,
     };
     let output = self.run_exec(id, request).await?;
     match (output.end, output.exit_code) {
@@ -85,11 +86,10 @@ impl Client {
     let cmd = ["/bin/tar", "-c", "-f", "-", "-C", parent, "--", name].map(str::to_owned);
     let spec = ExecSpec { cmd: &cmd, user: "", env: &[], working_dir: "/" };
     let deadline = Instant::now() + ARCHIVE_TIMEOUT;
-    let opened = timeout_at(deadline, self.open_exec(id, spec, Stdin::Empty)).await;
-    let exec = opened.unwrap_or_else(|_elapsed| Err(too_slow("from", id, path)))?;
+    let opened = self.open_exec(id, spec, Stdin::Empty, deadline, &Cancel::new()).await;
+    let exec = opened.map_err(|unopened| unopened.error)?;
     let state = Reading {
       exec,
-      deadline,
       left: max_bytes,
       max_bytes,
       message: CappedOutput::new(TAR_MESSAGE_BYTES),
@@ -111,7 +111,6 @@ impl Client {
 /// A `tar -c` that is being read.
 struct Reading {
   exec: ExecStream,
-  deadline: Instant,
   left: u64,
   max_bytes: u64,
   message: CappedOutput,
@@ -122,20 +121,22 @@ struct Reading {
 
 impl Reading {
   async fn next(&mut self) -> Result<Option<Bytes>> {
+    // For each piece anew: how long the reader of the archive takes is its own affair.
+    let deadline = Instant::now() + ARCHIVE_TIMEOUT;
     loop {
       let (mut data, message) = (Vec::new(), &mut self.message);
       let read = self.exec.read(|channel, piece| match channel {
         Channel::Stdout => data.extend_from_slice(piece),
         Channel::Stderr => message.push(piece),
       });
-      let end = timeout_at(self.deadline, read)
+      let end = timeout_at(deadline, read)
         .await
         .unwrap_or_else(|_elapsed| Err(too_slow("from", &self.container, &self.path)))?;
       if !data.is_empty() {
         return self.count(data).map(Some);
       }
       if let Some(end) = end {
-        return self.finish(end).await.map(|()| None);
+        return self.finish(end, deadline).await.map(|()| None);
       }
     }
   }
@@ -154,8 +155,8 @@ impl Reading {
     Ok(data.into())
   }
 
-  async fn finish(&mut self, end: ReadEnd) -> Result<()> {
-    let state = self.exec.wait_ended(self.deadline).await?;
+  async fn finish(&mut self, end: ReadEnd, deadline: Instant) -> Result<()> {
+    let state = self.exec.wait_ended(deadline).await?;
     let code = if state.running { None } else { state.exit_code };
     match (end, code) {
       // GNU tar ends with 1 when a file changed while it was read; BusyBox when the path is not there, and then it

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep};
 
 use super::client::Client;
 use super::model::{ContainerSpec, Inspection, ListedContainer};
-use super::request::{api_error, encode, engine_message, segment};
-use crate::error::{Result, fail};
+use super::request::{Reply, api_error, encode, engine_message, segment};
+use crate::error::{Error, ErrorCode, Result, fail};
 
 /// How long another removal of the same container may take.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,7 +43,8 @@ pub fn create_body(spec: &ContainerSpec) -> Value {
   let ulimits: Vec<Value> =
     spec.ulimits.iter().map(|(name, limit)| json!({ "Name": name, "Soft": limit, "Hard": limit })).collect();
   let mut set = |path: &str, value: Option<Value>| {
-    if let (Some(value), Some(slot)) = (value, slot(&mut body, path)) {
+    let Some(value) = value else { return };
+    if let Some(slot) = slot(&mut body, path) {
       *slot = value;
     }
   };
@@ -77,20 +78,28 @@ impl Client {
           fail!(DockerApi, "The Docker engine created a container and told no id.").with_source(error)
         })
       }
-      StatusCode::NOT_FOUND => Err(fail!(
-        ImageMissing,
-        "Image {} is not on the Docker engine ({}). Fetch it with \"docker pull {}\", or pass another image.",
-        spec.image,
-        engine_message(&reply.body),
-        spec.image
-      )),
-      StatusCode::CONFLICT => Err(fail!(
+      StatusCode::NOT_FOUND => Err(self.not_created(spec, &path, &reply).await),
+      StatusCode::CONFLICT if spec.name.is_some() => Err(fail!(
         Conflict,
         "A container named {} exists already: {}",
         spec.name.as_deref().unwrap_or_default(),
         engine_message(&reply.body)
       )),
       _ => Err(api_error(&Method::POST, &path, &reply)),
+    }
+  }
+
+  /// A missing image and a missing network have the same status; the engine is asked which it is.
+  async fn not_created(&self, spec: &ContainerSpec, path: &str, reply: &Reply) -> Error {
+    match self.image(&spec.image).await {
+      Err(error) if error.is_not_found() => fail!(
+        ImageMissing,
+        "Image {} is not on the Docker engine ({}). Fetch it with \"docker pull {}\", or pass another image.",
+        spec.image,
+        engine_message(&reply.body),
+        spec.image
+      ),
+      _ => api_error(&Method::POST, path, reply),
     }
   }
 
@@ -113,9 +122,13 @@ impl Client {
     let reply = self.call(Method::POST, &path, None).await?;
     match reply.status {
       status if status.is_success() => Ok(()),
-      // It has ended already, which is what a kill is for.
-      StatusCode::CONFLICT => Ok(()),
-      _ => Err(api_error(&Method::POST, &path, &reply)),
+      StatusCode::NOT_FOUND => Err(api_error(&Method::POST, &path, &reply)),
+      // One that has ended is refused, with a status that differs between engines. It is what a kill is for.
+      _ => match self.inspection(id).await {
+        Ok(found) if !found.state.running => Ok(()),
+        Err(gone) if gone.is_not_found() => Ok(()),
+        _ => Err(api_error(&Method::POST, &path, &reply)),
+      },
     }
   }
 
@@ -137,7 +150,7 @@ impl Client {
     }
   }
 
-  async fn wait_removed(&self, id: &str, refusal: impl Fn() -> crate::error::Error) -> Result<()> {
+  async fn wait_removed(&self, id: &str, refusal: impl Fn() -> Error) -> Result<()> {
     let deadline = Instant::now() + REMOVAL_TIMEOUT;
     let mut pause = REMOVAL_POLL;
     loop {
@@ -146,6 +159,7 @@ impl Client {
         Ok(found) if found.state.status != "removing" && found.state.status != "dead" => {
           return Err(refusal());
         }
+        Err(error) if error.code() == ErrorCode::DockerUnavailable => return Err(error),
         _ if Instant::now() >= deadline => return Err(refusal()),
         _ => sleep(pause).await,
       }

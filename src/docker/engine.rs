@@ -1,21 +1,17 @@
 //! The interface of an engine: the methods of the public `DockerClient`, for the real client and the double alike.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::Stream;
 
 use super::model::{
   ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, Network, PathStat,
 };
 use crate::cancel::Cancel;
 use crate::error::Result;
-
-/// Bytes that come over time.
-pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
+pub use crate::stream::ByteStream;
 
 /// Which kind of engine answers: the public `DockerClient.kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +40,13 @@ pub enum Stdin {
   Stream(ByteStream),
 }
 
+impl Stdin {
+  /// True where no input is attached at all.
+  pub const fn is_empty(&self) -> bool {
+    matches!(self, Self::Empty)
+  }
+}
+
 /// A command to run in a container.
 pub struct ExecRequest {
   /// Program and arguments.
@@ -69,6 +72,9 @@ pub struct ExecRequest {
   /// Once this is on standard error and the command has ended, none of its processes are left, so none is looked for.
   /// An empty mark is on every standard error: for commands that leave nothing behind.
   pub clean_mark: Option<String>,
+  /// The container runs nothing of its own but process 1 and its session. Then a process that hides from being found
+  /// (a new session, an emptied environment) is known to be a command's, and dies when no other command runs.
+  pub exclusive: bool,
 }
 
 /// Why an exec is over.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client::Client;
 use super::engine::{ExecEnd, ExecOutput, ExecRequest, Stdin};
@@ -16,6 +16,22 @@ use crate::stream::output::CappedOutput;
 /// After a kill the engine needs a moment to see the end; then the exit code is unknown.
 const KILLED_STATE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long is asked why a command could not be started, where the engine is slow to say.
+const EXPLAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// What a cancelled call is called in its error.
+const WHAT: &str = "The sandbox command";
+
+/// A time limit above this is none; the clock could not hold the largest ones.
+const LONGEST_TIMEOUT: Duration = Duration::from_hours(365 * 24);
+
+/// Why a command did not come to be read, and whether it may run all the same.
+pub struct Unopened {
+  /// The reason.
+  pub error: Error,
+  /// The engine was asked to start it.
+  pub may_run: bool,
+}
+
 /// Why the reading stopped.
 enum Stop {
   Read(ReadEnd),
@@ -23,6 +39,13 @@ enum Stop {
   Cap,
   Cancelled,
   Failed(Error),
+}
+
+/// What may have to be killed.
+struct Left<'a> {
+  target: Option<&'a Target>,
+  /// The command said that it left nothing, which holds once it has ended.
+  clean: bool,
 }
 
 struct Collected {
@@ -43,36 +66,34 @@ impl Collected {
 impl Client {
   /// Runs a command in a container.
   pub(super) async fn run_exec(&self, container: &str, request: ExecRequest) -> Result<ExecOutput> {
-    let what = "The sandbox command";
-    request.cancel.check(what)?;
-    let deadline = Instant::now() + request.timeout;
-    let target =
-      if request.skip_terminate { None } else { Some(Target::new(&request.user, request.marker)?) };
+    request.cancel.check(WHAT)?;
+    let deadline = Instant::now() + request.timeout.min(LONGEST_TIMEOUT);
+    let target = match request.skip_terminate {
+      true => None,
+      false => Some(Target::new(&request.user, request.marker, request.exclusive)?),
+    };
     let mut env = request.env;
     env.extend(target.as_ref().map(Target::env));
     let spec =
       ExecSpec { cmd: &request.cmd, user: &request.user, env: &env, working_dir: &request.working_dir };
-    let opened = self.open_in_time(container, spec, request.stdin, deadline, &request.cancel).await;
-    let mut stream = match opened {
-      Ok(stream) => stream,
-      Err(error) => {
-        // It may have started all the same.
-        if let (Some(target), false) = (&target, error.is_not_found()) {
-          self.terminate(container, target, None).await.ok();
-        }
+    let opened = self.open_exec(container, spec, request.stdin, deadline, &request.cancel).await;
+    let mut stream = match (opened, &target) {
+      (Ok(stream), _) => stream,
+      (Err(Unopened { error, may_run: true }), Some(target)) => {
+        self.terminate(container, target, None).await.ok();
         return Err(error);
       }
+      (Err(unopened), _) => return Err(unopened.error),
     };
     let cap = request.max_output_bytes;
     let mut collected = Collected { stdout: CappedOutput::new(cap), stderr: CappedOutput::new(cap) };
     let stop = collect(&mut stream, &mut collected, deadline, &request.cancel).await;
     stream.close();
-    let clean = matches!(stop, Stop::Read(_)) && collected.has_mark(request.clean_mark.as_deref());
-    let target = target.filter(|_target| !clean);
-    let ended = self.settle(container, &mut stream, &stop, deadline, target.as_ref(), &request.cancel).await;
+    let left = Left { target: target.as_ref(), clean: collected.has_mark(request.clean_mark.as_deref()) };
+    let ended = self.settle(container, &mut stream, &stop, deadline, left, &request.cancel).await;
     let (state, end) = match (stop, ended) {
       (Stop::Failed(error), _) => return Err(error),
-      (Stop::Cancelled, killed) => return killed.and(Err(cancelled(what))),
+      (Stop::Cancelled, killed) => return killed.and(Err(cancelled(WHAT))),
       (_, settled) => settled?,
     };
     let exit_code = if state.running { None } else { state.exit_code };
@@ -80,29 +101,37 @@ impl Client {
     Ok(ExecOutput { exit_code, stdout: stdout.into_bytes(), stderr: stderr.into_bytes(), end })
   }
 
-  async fn open_in_time(
+  /// Creates and starts an exec, before `deadline`.
+  pub(super) async fn open_exec(
     &self,
     container: &str,
     spec: ExecSpec<'_>,
     stdin: Stdin,
     deadline: Instant,
     cancel: &Cancel,
-  ) -> Result<ExecStream> {
-    let opening = cancel.guard("The sandbox command", self.open_exec(container, spec, stdin));
-    match timeout_at(deadline, opening).await {
-      Ok(Ok(stream)) => Ok(stream),
-      Ok(Err(error)) if error.is_cancelled() => Err(error),
-      Ok(Err(error)) => Err(self.explain(container, error).await),
-      Err(_elapsed) => Err(fail!(
+  ) -> Result<ExecStream, Unopened> {
+    let mut may_run = false;
+    let opening = cancel.guard(WHAT, async {
+      let id = self.create_exec(container, &spec, !stdin.is_empty()).await?;
+      may_run = true;
+      self.start_exec(id, stdin).await
+    });
+    let error = match timeout_at(deadline, opening).await {
+      Ok(Ok(stream)) => return Ok(stream),
+      Ok(Err(error)) if error.is_cancelled() => error,
+      Ok(Err(error)) => self.explain(container, error).await,
+      Err(_elapsed) => fail!(
         Timeout,
         "The Docker engine had not started a command in container {container} when its time limit passed."
-      )),
-    }
+      ),
+    };
+    Err(Unopened { may_run: may_run && !error.is_not_found(), error })
   }
 
   /// Engines report a container that is gone, stopped or frozen with different codes; what is so is asked of the engine.
   async fn explain(&self, container: &str, error: Error) -> Error {
-    match self.inspection(container).await {
+    let asked = timeout(EXPLAIN_TIMEOUT, self.inspection(container)).await;
+    match asked.unwrap_or_else(|_elapsed| Err(error.clone())) {
       Err(gone) if gone.is_not_found() => gone,
       Ok(found) if found.state.paused => {
         fail!(DockerApi, "Container {container} is paused; unpause it to run commands.").with_source(error)
@@ -124,35 +153,34 @@ impl Client {
     stream: &mut ExecStream,
     stop: &Stop,
     deadline: Instant,
-    target: Option<&Target>,
+    left: Left<'_>,
     cancel: &Cancel,
   ) -> Result<(ExecState, ExecEnd)> {
-    let mut end = match stop {
-      Stop::Read(ReadEnd::Closed) => ExecEnd::Finished,
-      Stop::Read(ReadEnd::Held) => ExecEnd::OutputHeld,
-      Stop::Cap => ExecEnd::Truncated,
-      Stop::Deadline | Stop::Cancelled | Stop::Failed(_) => ExecEnd::TimedOut,
+    // A command may close its output and go on; its time limit holds all the same.
+    let told = match stop {
+      Stop::Read(_) => cancel.guard(WHAT, stream.wait_ended(deadline)).await,
+      _ => Ok(ExecState::UNKNOWN),
     };
-    let mut state = ExecState { running: true, ..ExecState::default() };
-    if matches!(stop, Stop::Read(_)) {
-      // A command may close its output and go on; its time limit holds all the same.
-      state = cancel
-        .guard("The sandbox command", stream.wait_ended(deadline))
-        .await
-        .or_else(|error| if error.is_cancelled() { Ok(state) } else { Err(error) })?;
-      if state.running {
-        end = ExecEnd::TimedOut;
-      }
-    }
+    let mut state = told.as_ref().copied().unwrap_or(ExecState::UNKNOWN);
+    let said_clean = left.clean && told.is_ok() && !state.running;
+    let target = left.target.filter(|_target| !said_clean);
     if let Some(target) = target {
       let leader = if state.running { None } else { Some(state.pid) };
       self.terminate(container, target, leader).await?;
     }
-    if state.running {
-      state = stream.wait_ended(Instant::now() + KILLED_STATE_TIMEOUT).await?;
-    }
-    if cancel.is_cancelled() && matches!(stop, Stop::Read(_)) && end == ExecEnd::TimedOut {
-      return Err(cancelled("The sandbox command"));
+    told?;
+    let end = match stop {
+      _ if state.running && matches!(stop, Stop::Read(_)) => ExecEnd::TimedOut,
+      Stop::Read(ReadEnd::Closed) => ExecEnd::Finished,
+      Stop::Read(ReadEnd::Held) => ExecEnd::OutputHeld,
+      Stop::Cap => ExecEnd::Truncated,
+      // The end of the last two is not told to anyone.
+      Stop::Deadline | Stop::Cancelled | Stop::Failed(_) => ExecEnd::TimedOut,
+    };
+    let killed = target.is_some() && state.running;
+    if killed && !matches!(stop, Stop::Cancelled | Stop::Failed(_)) {
+      // Whatever the engine then says of a command that we killed, the call itself did not fail.
+      state = stream.wait_ended(Instant::now() + KILLED_STATE_TIMEOUT).await.unwrap_or(ExecState::UNKNOWN);
     }
     Ok((state, end))
   }

@@ -21,7 +21,7 @@ use super::client::Client;
 use super::engine::Stdin;
 use super::hijack::RawRead;
 use super::request::segment;
-use crate::error::{Result, fail};
+use crate::error::{Error, ErrorCode, Result, fail};
 use crate::limits::{EXEC_DRAIN_IDLE, EXEC_DRAIN_TOTAL, EXEC_FIRST_ASK};
 use crate::stream::frame::{Channel, Demux};
 
@@ -30,7 +30,9 @@ const SLOWEST_ASK: Duration = Duration::from_secs(1);
 /// The first pause of the wait for an exit code after the end of the stream; it doubles each time.
 const FIRST_STATE_POLL: Duration = Duration::from_millis(1);
 /// And the longest.
-const SLOWEST_STATE_POLL: Duration = Duration::from_millis(50);
+const SLOWEST_STATE_POLL: Duration = Duration::from_millis(250);
+/// An engine that says that a command no longer runs and has no exit code for it is asked for this long, then believed.
+const CODE_GRACE: Duration = Duration::from_secs(1);
 
 /// What the engine knows of an exec.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -42,6 +44,16 @@ pub struct ExecState {
   pub exit_code: Option<i64>,
   /// Process id on the engine's host, 0 before the start.
   pub pid: i64,
+}
+
+impl ExecState {
+  /// What is assumed where the engine did not tell.
+  pub const UNKNOWN: Self = Self { running: true, exit_code: None, pid: 0 };
+
+  /// True where the command ended; one that did not start yet does not run either, but has no exit code.
+  pub const fn has_ended(&self) -> bool {
+    !self.running && self.exit_code.is_some()
+  }
 }
 
 /// What to run.
@@ -76,12 +88,13 @@ pub struct ExecStream {
   read: Option<RawRead>,
   demux: Demux,
   feeding: Option<Feeding>,
-  /// Held open although nothing is written: a half-closed connection is dropped by some forwarders.
+  /// Held open while nothing is written.
   _write: Option<OwnedWriteHalf>,
   asking: Option<Asking>,
   next_ask: Instant,
   ask_pause: Duration,
-  ended_at: Option<Instant>,
+  /// How long was waited for data since the engine said that the command ended. The caller's own time does not count.
+  drained: Option<Duration>,
   end: Option<ReadEnd>,
 }
 
@@ -94,18 +107,13 @@ enum Step {
 }
 
 impl Client {
-  /// Creates and starts an exec in a running container.
-  pub(super) async fn open_exec(
-    &self,
-    container: &str,
-    spec: ExecSpec<'_>,
-    stdin: Stdin,
-  ) -> Result<ExecStream> {
-    let with_stdin = !matches!(stdin, Stdin::Empty);
-    let id = self.create_exec(container, &spec, with_stdin).await?;
+  /// Starts an exec that was created; `stdin` as when it was.
+  pub(super) async fn start_exec(&self, id: String, stdin: Stdin) -> Result<ExecStream> {
     let path = format!("/exec/{}/start", segment(&id)?);
     let (read, write) = self.hijack(&path, &json!({ "Detach": false, "Tty": false })).await?.split();
-    let (feeding, write) = if with_stdin { (Some(feed(write, stdin)), None) } else { (None, Some(write)) };
+    // Without input the half stays open: a half-closed connection is dropped by some forwarders.
+    let (feeding, write) =
+      if stdin.is_empty() { (None, Some(write)) } else { (Some(feed(write, stdin)), None) };
     Ok(ExecStream {
       client: self.clone(),
       id,
@@ -116,12 +124,18 @@ impl Client {
       asking: None,
       next_ask: Instant::now() + EXEC_FIRST_ASK,
       ask_pause: EXEC_FIRST_ASK,
-      ended_at: None,
+      drained: None,
       end: None,
     })
   }
 
-  async fn create_exec(&self, container: &str, spec: &ExecSpec<'_>, with_stdin: bool) -> Result<String> {
+  /// Creates an exec in a running container; the id to start it with.
+  pub(super) async fn create_exec(
+    &self,
+    container: &str,
+    spec: &ExecSpec<'_>,
+    with_stdin: bool,
+  ) -> Result<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Created {
@@ -152,7 +166,12 @@ impl ExecStream {
     if let Some(end) = self.end {
       return Ok(Some(end));
     }
-    match self.step().await {
+    let begun = Instant::now();
+    let step = self.step().await;
+    if let Some(drained) = &mut self.drained {
+      *drained += begun.elapsed();
+    }
+    match step {
       Step::Data(Ok(data)) if data.is_empty() => return self.closed().map(Some),
       Step::Data(Ok(data)) => {
         self.demux.push(&data, &mut sink).map_err(|error| self.broken(error))?;
@@ -166,14 +185,14 @@ impl ExecStream {
       Step::Told(state) => {
         self.asking = None;
         // An engine that cannot say goes on being read: the end of the stream will decide.
-        if state.is_ok_and(|state| !state.running) {
-          self.ended_at.get_or_insert_with(Instant::now);
+        if state.is_ok_and(|state| state.has_ended()) {
+          self.drained.get_or_insert_default();
         }
       }
-      Step::Due if self.ended_at.is_some() => self.end = Some(ReadEnd::Held),
+      Step::Due if self.drained.is_some() => self.end = Some(ReadEnd::Held),
       Step::Due => self.ask(),
     }
-    if self.ended_at.is_some_and(|ended| ended.elapsed() >= EXEC_DRAIN_TOTAL) {
+    if self.drained.is_some_and(|drained| drained >= EXEC_DRAIN_TOTAL) {
       self.end = Some(ReadEnd::Held);
     }
     Ok(self.end)
@@ -189,13 +208,14 @@ impl ExecStream {
 
   /// Waits until the engine knows the end of the command, at most until `deadline`; the last state it told.
   pub async fn wait_ended(&mut self, deadline: Instant) -> Result<ExecState> {
-    let mut pause = FIRST_STATE_POLL;
+    let (mut pause, begun) = (FIRST_STATE_POLL, Instant::now());
     loop {
       let state = match timeout_at(deadline, self.client.exec_state(&self.id)).await {
-        Ok(state) => state?,
-        Err(_elapsed) => return Ok(ExecState { running: true, ..ExecState::default() }),
+        Ok(state) => state.map_err(|error| self.untold(error))?,
+        Err(_elapsed) => return Ok(ExecState::UNKNOWN),
       };
-      if !state.running || Instant::now() >= deadline {
+      let codeless = !state.running && begun.elapsed() >= CODE_GRACE;
+      if state.has_ended() || codeless || Instant::now() >= deadline {
         return Ok(state);
       }
       sleep(pause).await;
@@ -204,18 +224,25 @@ impl ExecStream {
   }
 
   async fn step(&mut self) -> Step {
-    let due = if self.ended_at.is_some() { Instant::now() + EXEC_DRAIN_IDLE } else { self.next_ask };
+    let now = Instant::now();
+    if self.drained.is_none() && self.asking.is_none() && now >= self.next_ask {
+      // However much comes: a background child may write for ever.
+      return Step::Due;
+    }
+    let due = if self.drained.is_some() { now + EXEC_DRAIN_IDLE } else { self.next_ask };
     let asking = self.asking.is_some();
+    // In this order, so that endless output starves neither the input nor the question, and no pause of ours is taken
+    // for one of the engine's.
     tokio::select! {
       biased;
-      data = next_data(&mut self.read) => Step::Data(data),
       (write, result) = pending_if_none(&mut self.feeding) => Step::Fed(write, result),
       state = pending_if_none(&mut self.asking) => Step::Told(state),
+      data = next_data(&mut self.read) => Step::Data(data),
       () = sleep_until(due), if !asking => Step::Due,
     }
   }
 
-  /// Asks beside the reading, however much comes: a background child may write for ever.
+  /// Asks beside the reading.
   fn ask(&mut self) {
     self.ask_pause = (self.ask_pause * 2).min(SLOWEST_ASK);
     self.next_ask = Instant::now() + self.ask_pause;
@@ -229,7 +256,19 @@ impl ExecStream {
     Ok(ReadEnd::Closed)
   }
 
-  fn broken(&self, error: impl std::error::Error + Send + Sync + 'static) -> crate::error::Error {
+  /// The stream ended and the engine does not say how the command did: it was restarted, or the container removed.
+  fn untold(&self, error: Error) -> Error {
+    match error.code() {
+      ErrorCode::NotFound => fail!(
+        DockerApi,
+        "The end of a command was lost: the Docker engine knows it no more. The command may have run, in part or whole."
+      )
+      .with_source(error),
+      _ => error,
+    }
+  }
+
+  fn broken(&self, error: impl std::error::Error + Send + Sync + 'static) -> Error {
     fail!(
       DockerApi,
       "The output stream of a command was lost: {error}. The command may have run, in part or whole."

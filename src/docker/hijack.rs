@@ -30,7 +30,14 @@ pub struct RawRead {
   early: Bytes,
   half: OwnedReadHalf,
   buffer: BytesMut,
-  chunked: Option<Chunked>,
+  body: Body,
+}
+
+/// What delimits the stream. Engines close it; a proxy in front of one may have put a coding around it.
+enum Body {
+  UntilClose,
+  Length(u64),
+  Chunked(Chunked),
 }
 
 /// How the body of a reply is delimited.
@@ -58,12 +65,16 @@ impl RawRead {
   /// The next bytes; empty at the end of the stream.
   pub async fn next(&mut self) -> std::io::Result<Bytes> {
     loop {
+      if self.body.is_end() {
+        return Ok(Bytes::new());
+      }
       let raw = if self.early.is_empty() { self.read_raw().await? } else { std::mem::take(&mut self.early) };
-      let Some(chunked) = &mut self.chunked else { return Ok(raw) };
-      let mut decoded = Vec::new();
-      chunked.push(&raw, &mut decoded).map_err(std::io::Error::other)?;
-      if !decoded.is_empty() || raw.is_empty() || chunked.is_end() {
-        return Ok(decoded.into());
+      if raw.is_empty() {
+        return if self.body.may_end() { Ok(raw) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) };
+      }
+      let data = self.body.decode(raw)?;
+      if !data.is_empty() {
+        return Ok(data);
       }
     }
   }
@@ -72,6 +83,45 @@ impl RawRead {
     self.buffer.reserve(READ_BYTES);
     self.half.read_buf(&mut self.buffer).await?;
     Ok(self.buffer.split().freeze())
+  }
+}
+
+impl Body {
+  fn new(framing: Framing) -> Self {
+    match framing {
+      Framing::UntilClose => Self::UntilClose,
+      Framing::Length(length) => Self::Length(length),
+      Framing::Chunked => Self::Chunked(Chunked::default()),
+    }
+  }
+
+  const fn is_end(&self) -> bool {
+    match self {
+      Self::UntilClose => false,
+      Self::Length(left) => *left == 0,
+      Self::Chunked(chunked) => chunked.is_end(),
+    }
+  }
+
+  /// True where the connection may be closed now.
+  const fn may_end(&self) -> bool {
+    matches!(self, Self::UntilClose) || self.is_end()
+  }
+
+  fn decode(&mut self, raw: Bytes) -> std::io::Result<Bytes> {
+    match self {
+      Self::UntilClose => Ok(raw),
+      Self::Length(left) => {
+        let data = raw.slice(..usize::try_from(*left).unwrap_or(usize::MAX).min(raw.len()));
+        *left -= data.len() as u64;
+        Ok(data)
+      }
+      Self::Chunked(chunked) => {
+        let mut decoded = Vec::new();
+        chunked.push(&raw, &mut decoded).map_err(std::io::Error::other)?;
+        Ok(decoded.into())
+      }
+    }
   }
 }
 
@@ -92,8 +142,10 @@ impl Client {
       return Err(api_error(&Method::POST, path, &Reply { status: head.status, body }));
     }
     let (half, write) = stream.into_split();
-    let chunked = (head.framing == Framing::Chunked).then(Chunked::default);
-    Ok(Hijacked { read: RawRead { early: head.rest, half, buffer: BytesMut::new(), chunked }, write })
+    // Behind a 101 there is no HTTP any more, whatever its head says (RFC 9110, section 15.2.2).
+    let switched = head.status == StatusCode::SWITCHING_PROTOCOLS;
+    let body = Body::new(if switched { Framing::UntilClose } else { head.framing });
+    Ok(Hijacked { read: RawRead { early: head.rest, half, buffer: BytesMut::new(), body }, write })
   }
 }
 
@@ -114,21 +166,29 @@ fn head_and_body(path: &str, body: &str) -> String {
 }
 
 async fn read_head(stream: &mut UnixStream) -> std::io::Result<Head> {
-  let mut buffer = BytesMut::new();
+  let (mut buffer, mut read) = (BytesMut::new(), 0);
   loop {
-    if stream.read_buf(&mut buffer).await? == 0 {
-      return Err(std::io::ErrorKind::UnexpectedEof.into());
+    match stream.read_buf(&mut buffer).await? {
+      0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+      length => read += length,
     }
-    if let Some(head) = parse_head(&mut buffer)? {
-      return Ok(head);
+    while let Some(head) = parse_head(&mut buffer)? {
+      // 100 Continue and the like: the real head follows.
+      if !head.status.is_informational() || head.status == StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(Head { rest: buffer.split().freeze(), ..head });
+      }
     }
-    if buffer.len() > MAX_HEAD_BYTES {
+    if read > MAX_HEAD_BYTES {
       return Err(std::io::Error::other("the head of the reply is too long"));
     }
   }
 }
 
+/// Takes a head off the buffer, where it is whole.
 fn parse_head(buffer: &mut BytesMut) -> std::io::Result<Option<Head>> {
+  if buffer.is_empty() {
+    return Ok(None);
+  }
   let mut fields = [httparse::EMPTY_HEADER; MAX_HEADERS];
   let mut response = httparse::Response::new(&mut fields);
   let length = match response.parse(buffer).map_err(std::io::Error::other)? {
@@ -139,11 +199,7 @@ fn parse_head(buffer: &mut BytesMut) -> std::io::Result<Option<Head>> {
   let status = status.ok_or_else(|| std::io::Error::other("the reply has no status"))?;
   let framing = framing(response.headers);
   let _head = buffer.split_to(length);
-  if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
-    // 100 Continue and the like: the real head follows.
-    return if buffer.is_empty() { Ok(None) } else { parse_head(buffer) };
-  }
-  Ok(Some(Head { status, framing, rest: buffer.split().freeze() }))
+  Ok(Some(Head { status, framing, rest: Bytes::new() }))
 }
 
 fn framing(headers: &[httparse::Header<'_>]) -> Framing {

@@ -1,8 +1,11 @@
 //! Images: inspect, pull, remove.
 
+use std::time::Duration;
+
 use http_body_util::BodyExt;
 use hyper::Method;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::client::Client;
 use super::model::ImageInspection;
@@ -10,6 +13,10 @@ use super::request::{encode, engine_message};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorCode, Result, fail};
 use crate::stream::json_lines::JsonLines;
+
+/// An engine reports progress several times a second while it fetches and unpacks. It is silent while another pull has
+/// the same layer, and while a slow registry starts to answer.
+const PULL_SILENCE: Duration = Duration::from_secs(300);
 
 impl Client {
   pub(super) async fn image(&self, image: &str) -> Result<ImageInspection> {
@@ -36,9 +43,11 @@ impl Client {
     let path = format!("/images/create?fromImage={}&tag={}", encode(name), encode(tag));
     let version = self.version().await?;
     let request = self.request(Method::POST, &format!("/v{version}{path}"), None)?;
-    let reply = self.open(&Method::POST, &path, request).await.map_err(|error| not_pulled(image, error))?;
+    let opening = self.open(&Method::POST, &path, request);
+    let reply = timeout(PULL_SILENCE, opening).await.unwrap_or_else(|_elapsed| Err(silent(image)));
+    let reply = reply.map_err(|error| not_pulled(image, error))?;
     let (mut body, mut lines) = (reply.into_body(), JsonLines::default());
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = timeout(PULL_SILENCE, body.frame()).await.map_err(|_elapsed| silent(image))? {
       let frame = frame.map_err(|error| {
         fail!(DockerApi, "The Docker engine broke off the pull of image {image}.").with_source(error)
       })?;
@@ -78,6 +87,14 @@ fn not_pulled(image: &str, error: Error) -> Error {
     ErrorCode::DockerUnavailable | ErrorCode::Cancelled => error,
     _ => missing(image, error.message()),
   }
+}
+
+fn silent(image: &str) -> Error {
+  fail!(
+    DockerApi,
+    "The Docker engine said nothing of the pull of image {image} for {} s; it was given up.",
+    PULL_SILENCE.as_secs()
+  )
 }
 
 fn missing(image: &str, why: &str) -> Error {

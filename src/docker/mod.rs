@@ -20,7 +20,9 @@ mod request;
 mod terminate;
 mod transport;
 mod version;
+mod whole_archive;
 
 pub use engine::{
   Archive, ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin,
 };
+pub use whole_archive::get_whole_archive;

@@ -84,6 +84,7 @@ impl Engine for Client {
       skip_terminate: true,
       marker: None,
       clean_mark: None,
+      exclusive: false,
     };
     let output = self.run_exec(id, request).await?;
     if (output.end, output.exit_code) != (ExecEnd::Finished, Some(0)) {

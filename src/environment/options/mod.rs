@@ -17,7 +17,10 @@ use bytes::Bytes;
 
 pub use defaults::security_defaults;
 
+use crate::archive::Owner;
 use crate::workspace::path::WorkspacePath;
+pub use crate::workspace::policy::ShellPolicy;
+pub use crate::workspace::source::HostSource;
 
 /// When an image is fetched from its registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,12 @@ pub struct User {
   pub gid: u32,
 }
 
+impl From<User> for Owner {
+  fn from(user: User) -> Self {
+    Self { uid: user.uid, gid: user.gid }
+  }
+}
+
 impl std::fmt::Display for User {
   fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
     write!(f, "{}:{}", self.uid, self.gid)
@@ -56,15 +65,6 @@ pub struct SeedFile {
   pub mode: u32,
 }
 
-/// Files of the host that are copied into a new workspace.
-#[derive(Clone, Debug)]
-pub struct HostSource {
-  /// Absolute path on the host.
-  pub root: PathBuf,
-  /// Paths or globs relative to it.
-  pub include: Vec<String>,
-}
-
 /// The workspace as declared.
 #[derive(Clone, Debug)]
 pub struct WorkspaceOptions {
@@ -78,17 +78,6 @@ pub struct WorkspaceOptions {
   pub files: Vec<SeedFile>,
   /// Host files to copy.
   pub source: Option<HostSource>,
-}
-
-/// Which commands may be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ShellPolicy {
-  /// None.
-  Deny,
-  /// Every bare name and executable in `/bin` or `/usr/bin`.
-  Allow,
-  /// Only these names, sorted, each once.
-  List(Vec<String>),
 }
 
 /// What the network lets through.

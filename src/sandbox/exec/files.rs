@@ -108,11 +108,9 @@ impl ExecSandbox {
       marker: None,
       // A script that ended by itself left nothing behind.
       clean_mark: Some(String::new()),
+      exclusive: false,
     };
-    match self.engine.exec(&self.container, request).await {
-      Ok(output) => Ok(output),
-      Err(error) => Err(self.explain(error).await),
-    }
+    self.explained(self.engine.exec(&self.container, request).await).await
   }
 }
 

@@ -1,0 +1,158 @@
+// What is published, installed as users install it, from the packed files.
+
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { pack, platforms } from '../../scripts/pack.mjs'
+import { ROOT } from '../../scripts/lib/run.mjs'
+import { asCommonJs, makeProject, readmeExample, run, runWithEngine, tool } from './consumer.mjs'
+
+const MAIN = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+const PLATFORM = `${MAIN.name}-${process.platform}-${process.arch}`
+const out = mkdtempSync(join(tmpdir(), 'sandbox-docker-packed-'))
+const folders = [out]
+let packed
+
+before(async () => {
+  packed = await pack({ out })
+})
+
+after(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true })
+})
+
+describe('platform packages', () => {
+  // Rust's name of a target, and the platform package's part of the name, os, cpu and libc.
+  const TARGETS = {
+    'x86_64-unknown-linux-gnu': ['linux-x64-gnu', 'linux', 'x64', 'glibc'],
+    'aarch64-unknown-linux-gnu': ['linux-arm64-gnu', 'linux', 'arm64', 'glibc'],
+    'x86_64-unknown-linux-musl': ['linux-x64-musl', 'linux', 'x64', 'musl'],
+    'aarch64-unknown-linux-musl': ['linux-arm64-musl', 'linux', 'arm64', 'musl'],
+    'x86_64-apple-darwin': ['darwin-x64', 'darwin', 'x64', undefined],
+    'aarch64-apple-darwin': ['darwin-arm64', 'darwin', 'arm64', undefined],
+  }
+
+  it('are those of the targets', () => {
+    assert.deepEqual(MAIN.napi.targets.toSorted(), Object.keys(TARGETS).toSorted())
+    const names = platforms().map(({ name }) => name)
+    assert.deepEqual(
+      names.toSorted(),
+      Object.values(TARGETS)
+        .map(([name]) => name)
+        .toSorted(),
+    )
+  })
+
+  for (const [folder, os, cpu, libc] of Object.values(TARGETS)) {
+    it(`${folder} has the main package's version and only its own addon`, () => {
+      const { manifest } = platforms().find(({ name }) => name === folder)
+      const addon = `sandbox-docker.${folder}.node`
+      assert.equal(manifest.name, `${MAIN.name}-${folder}`)
+      assert.equal(manifest.version, MAIN.version)
+      assert.deepEqual([manifest.os, manifest.cpu, manifest.libc], [[os], [cpu], libc && [libc]])
+      assert.deepEqual([manifest.main, manifest.files], [addon, [addon]])
+    })
+  }
+
+  it('hold the addon, a README and the licence', () => {
+    assert.equal(packed.platforms.length, 1)
+    const files = listing(packed.platforms[0])
+    const addon = platforms().find(({ addon: path }) => path).manifest.main
+    assert.deepEqual(files, ['LICENSE', 'README.md', 'package.json', addon].toSorted())
+  })
+})
+
+describe('the main package', () => {
+  it('depends on each packed platform package, at exactly its own version', () => {
+    const manifest = manifestOf(packed.main)
+    const names = Object.keys(manifest.optionalDependencies)
+    assert.deepEqual(
+      names.map(name => name.startsWith(PLATFORM)),
+      [true],
+    )
+    assert.deepEqual(Object.values(manifest.optionalDependencies), [MAIN.version])
+    assert.deepEqual(manifest.peerDependencies, { zod: '^4.4' })
+    assert.equal(manifest.dependencies, undefined)
+    assert.equal(manifest.scripts, undefined)
+    assert.equal(manifest.devDependencies, undefined)
+  })
+
+  it('holds its entry points and js/, and nothing of the repository besides', () => {
+    const files = listing(packed.main)
+    const top = ['LICENSE', 'README.md', 'package.json', ...MAIN.files.filter(name => name !== 'js')]
+    assert.deepEqual(
+      files.filter(name => !name.startsWith('js/')),
+      top.toSorted(),
+    )
+    assert.ok(files.includes('js/create.js'))
+  })
+})
+
+for (const installer of ['npm', 'bun']) {
+  describe(`installed by ${installer}`, () => {
+    let folder
+    const { code, output } = readmeExample()
+
+    before(() => {
+      folder = makeProject(installer, packed)
+      folders.push(folder)
+    })
+
+    it("runs README's first example as an ES module in Node", () => {
+      writeFileSync(join(folder, 'example.mjs'), code)
+      assert.equal(runWithEngine(process.execPath, ['example.mjs'], folder), output)
+    })
+
+    it("runs README's first example as CommonJS in Node", () => {
+      writeFileSync(join(folder, 'example.cjs'), asCommonJs(code))
+      assert.equal(runWithEngine(process.execPath, ['example.cjs'], folder), output)
+    })
+
+    it("runs README's first example in Bun", () => {
+      writeFileSync(join(folder, 'example.ts'), code)
+      assert.equal(runWithEngine(tool('bun'), ['example.ts'], folder), output)
+    })
+
+    it('has one class of each error for import and require', () => {
+      const names =
+        "['SandboxError', 'ConflictError'].map(name => imported[name] === require('@zhivex-ai/sandbox-docker')[name])"
+      const lines = [
+        "import { createRequire } from 'node:module'",
+        "import * as imported from '@zhivex-ai/sandbox-docker'",
+        'const require = createRequire(import.meta.url)',
+        `console.log(JSON.stringify(${names}))`,
+      ]
+      writeFileSync(join(folder, 'classes.mjs'), lines.join('\n'))
+      assert.equal(run(process.execPath, ['classes.mjs'], folder), '[true,true]\n')
+      assert.equal(run(tool('bun'), ['classes.mjs'], folder), '[true,true]\n')
+    })
+
+    // README's example is the code of the strict users below.
+    for (const [file, module, resolution] of [
+      ['strict.mts', 'nodenext', 'nodenext'],
+      ['strict.cts', 'nodenext', 'nodenext'],
+      ['strict.ts', 'esnext', 'bundler'],
+    ]) {
+      it(`compiles strictly from ${file} with ${resolution} resolution`, () => {
+        const body = code.replace(/^import .*$/gm, '')
+        const imports = code.match(/^import .*$/gm).join('\n')
+        writeFileSync(join(folder, file), `${imports}\nexport async function main() {\n${body}\n}\n`)
+        const types = ['--types', 'node', '--typeRoots', join(ROOT, 'node_modules/@types')]
+        const strict = ['--strict', '--exactOptionalPropertyTypes', '--noEmit', '--target', 'es2022']
+        const args = [...strict, ...types, '--module', module, '--moduleResolution', resolution, file]
+        assert.equal(run(tool('tsc'), args, folder), '')
+      })
+    }
+  })
+}
+
+function listing(path) {
+  const names = run('tar', ['-tzf', path], out).trim().split('\n')
+  return names.map(name => name.replace('package/', '')).toSorted()
+}
+
+function manifestOf(path) {
+  return JSON.parse(run('tar', ['-xzOf', path, 'package/package.json'], out))
+}

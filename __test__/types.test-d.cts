@@ -1,0 +1,259 @@
+// The same as types.test-d.mts, from CommonJS; types.test.mjs keeps the two alike.
+import {
+  ConflictError,
+  SandboxError,
+  allowlistProxyQuotaDefaults,
+  createDockerSandboxEnvironment,
+  createDockerSandboxTools,
+  createFileLeaseStore,
+  createMemoryDockerClient,
+  createMemoryLeaseStore,
+  createMemorySnapshotStore,
+  createNodeDockerClient,
+  dockerSandboxSecurityDefaults,
+} from '../index.cjs'
+import type {
+  DockerClient,
+  DockerCreateSpec,
+  DockerExecResult,
+  DockerPathStat,
+  EnvironmentOptions,
+  ExecOutcome,
+  LeaseRecord,
+  LeaseStore,
+  NodeDockerClientOptions,
+  SandboxErrorCode,
+  SandboxSession,
+  SnapshotStore,
+} from '../index.cjs'
+import type { ZodType } from 'zod'
+
+type Equal<Left, Right> = (<T>() => T extends Left ? 1 : 2) extends <T>() => T extends Right ? 1 : 2 ? true : false
+const same = <Left, Right>(_equal: Equal<Left, Right>) => {}
+
+// What the agent runtime declares: ours must be assignable to it.
+type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+interface HostManifest {
+  schemaVersion: 1
+  id: string
+  version?: string
+  backend: 'host' | 'process' | 'container' | 'microvm' | 'remote' | 'custom'
+  assurance: 'best-effort' | 'enforced'
+  isolation: 'shared' | 'per-run' | 'per-tool-call'
+  workspace?: {
+    id?: string
+    root: string
+    cwd?: string
+    access: 'read-only' | 'read-write'
+    followSymlinks?: boolean
+    readablePaths?: string[]
+    writablePaths?: string[]
+  }
+  permissions?: {
+    undeclaredTools?: 'allow' | 'deny'
+    filesystem?: 'deny' | 'read-only' | 'read-write'
+    network?: {
+      mode: 'deny' | 'allowlist'
+      allowedDomains?: string[]
+      allowedPorts?: number[]
+      allowPrivateNetworks?: boolean
+    }
+    process?: { shell: 'deny' | 'allowlist' | 'allow'; allowedCommands?: string[] }
+    environment?: { inheritedVariables?: string[] }
+  }
+  limits?: { maxProcessRuntimeMs?: number; maxMemoryMb?: number; maxNetworkBytes?: number }
+  metadata?: { [key: string]: Json }
+}
+interface HostBinding {
+  environmentId: string
+  environmentVersion?: string
+  fingerprint: string
+  workspaceId?: string
+}
+interface HostTool {
+  name: string
+  description?: string
+  schema: ZodType
+  metadata?: Record<string, unknown>
+  requiresApproval?: boolean
+  approvalMode?: 'policy' | 'interrupt'
+  approvalVersion?: string
+  execute(input: any, context: HostContext): unknown
+}
+interface HostContext {
+  runId: string
+  toolCall: { id: string; name: string; input: unknown }
+  step: number
+  executionEnvironment?: HostSession
+  metadata: Record<string, Json>
+}
+interface HostRequest {
+  manifest: HostManifest
+  binding: HostBinding
+  tool: HostTool
+  toolCall: { id: string; name: string; input: unknown }
+  input: unknown
+  context: HostContext
+  phase: 'preflight' | 'execute'
+}
+type HostDecision =
+  | { decision: 'allow'; metadata?: Record<string, Json> }
+  | { decision: 'deny'; reason: string; metadata?: Record<string, Json> }
+interface HostSession {
+  readonly manifest: HostManifest
+  readonly binding: HostBinding
+  authorize: (request: HostRequest) => HostDecision | Promise<HostDecision>
+  execute: <T>(request: HostRequest, operation: () => T | Promise<T>) => T | Promise<T>
+  release?: (request: {
+    status: 'queued' | 'completed' | 'failed'
+    error?: { message: string }
+  }) => void | Promise<void>
+}
+interface HostEnvironment {
+  readonly manifest: HostManifest
+  acquire: (request: {
+    runId: string
+    agentId?: string
+    scope?: { tenantId: string; userId?: string; namespace?: string }
+    context?: unknown
+    metadata?: Record<string, Json>
+  }) => HostSession | Promise<HostSession>
+}
+const forRuntime: { executionEnvironment: HostEnvironment; tools: Record<string, HostTool> } = {
+  executionEnvironment: createDockerSandboxEnvironment({ workspace: { id: 'repo' } }),
+  tools: createDockerSandboxTools(),
+}
+
+// Options.
+const everything: EnvironmentOptions = {
+  id: 'e',
+  version: '1',
+  image: 'alpine:3.21',
+  pull: 'missing',
+  runtime: 'runsc',
+  user: '1000:1000',
+  workspace: {
+    id: 'w',
+    directories: ['src'],
+    exec: true,
+    files: [
+      { path: 'a', contents: 'x', mode: 0o755 },
+      { path: 'b', contents: new Uint8Array(1) },
+    ],
+    source: { root: '/src', include: ['**/*.ts'] },
+  },
+  tmp: { sizeMb: 16 },
+  shell: { allow: ['ls'] },
+  network: { mode: 'allowlist', allowedDomains: ['*.example.com'], allowedPorts: [443], quotas: { maxConnections: 4 } },
+  limits: { memoryMb: 256, cpus: 0.5, pids: 64, maxConcurrentProcesses: 4 },
+  env: { A: 'b' },
+  leaseMs: 900_000,
+  snapshot: 'docker-commit',
+  checkpointMs: 60_000,
+  assurance: 'best-effort',
+  undeclaredTools: 'deny',
+  declaredTools: ['x'],
+  ownerId: 'o',
+  client: createMemoryDockerClient({ fail: [{ method: 'exec', nth: 2, code: 'DOCKER_API' }] }),
+  socketPath: '/run/docker.sock',
+  leaseStore: createMemoryLeaseStore(),
+  snapshotStore: createMemorySnapshotStore(),
+  transport: 'auto',
+  pool: { size: 1 },
+  onEvent: event => event.message.toUpperCase(),
+}
+// @ts-expect-error the workspace is required
+createDockerSandboxEnvironment({})
+// @ts-expect-error a misspelt option
+createDockerSandboxEnvironment({ workspace: { id: 'w' }, imagee: 'x' })
+// @ts-expect-error an allowlist needs domains
+createDockerSandboxEnvironment({ workspace: { id: 'w' }, network: { mode: 'allowlist' } })
+// @ts-expect-error with exactOptionalPropertyTypes an option is there or not
+createDockerSandboxEnvironment({ workspace: { id: 'w' }, image: undefined })
+// @ts-expect-error a user is a string
+createDockerSandboxEnvironment({ workspace: { id: 'w' }, user: 1000 })
+// @ts-expect-error the file stores need a directory
+createFileLeaseStore({})
+
+// The session.
+export async function useSession(session: SandboxSession) {
+  same<string, Awaited<ReturnType<typeof text>>['contents']>(true)
+  same<Uint8Array, Awaited<ReturnType<typeof bytes>>['contents']>(true)
+  async function text() {
+    return await session.readFile('a', { encoding: 'utf8', offset: 0, limit: 1 })
+  }
+  async function bytes() {
+    return await session.readFile('a', { limit: 1 })
+  }
+  await session.writeFile('a', 'x', { mode: 0o600 })
+  const { exitCode, outcome } = await session.exec({ command: 'ls', args: ['-l'], stdin: new Uint8Array(1) })
+  same<number | null, typeof exitCode>(true)
+  same<ExecOutcome, typeof outcome>(true)
+  const seven: number = await session.execute({}, () => 7)
+  await session.release({ status: 'completed' })
+  const decision = await session.authorize({ tool: { name: 't' }, phase: 'execute', input: 1 })
+  if (decision.decision === 'deny') decision.reason.trim()
+  for (const entry of (await session.list()).entries) entry.type satisfies 'file' | 'directory' | 'symlink' | 'other'
+  // @ts-expect-error no such status
+  await session.release({ status: 'paused' })
+  // @ts-expect-error no such encoding
+  await session.readFile('a', { encoding: 'latin1' })
+  // @ts-expect-error the manifest is read-only
+  session.manifest.id = 'x'
+  return seven
+}
+
+// The Docker client, as the package that this one replaces declared it.
+const options: NodeDockerClientOptions = { socketPath: '/run/docker.sock', apiVersion: 'v1.41' }
+const client: DockerClient = createNodeDockerClient(options)
+export async function useClient(spec: DockerCreateSpec) {
+  const { Id } = await client.createContainer(spec)
+  const result: DockerExecResult = await client.exec(Id, {
+    cmd: ['ls'],
+    user: '',
+    workingDir: '/',
+    timeoutMs: 1,
+    maxOutputBytes: 1,
+    signal: new AbortController().signal,
+    skipTerminate: true,
+    marker: 'm',
+  })
+  const { tar, stat }: { tar: Uint8Array; stat: DockerPathStat } = await client.getArchive(Id, '/a')
+  await client.putArchive(Id, '/', tar)
+  for await (const piece of createNodeDockerClient().getArchiveStream(Id, '/a')) piece.fill(0)
+  await createNodeDockerClient().putArchive(Id, '/', createNodeDockerClient().getArchiveStream(Id, '/a'))
+  // @ts-expect-error the interface of the seed takes bytes only
+  await client.putArchive(Id, '/', [tar])
+  return [result.exitCode, stat.linkTarget]
+}
+
+// Stores.
+export async function useStore(store: LeaseStore, snapshots: SnapshotStore, record: LeaseRecord) {
+  const saved: boolean = await store.save(record, null)
+  const found = await snapshots.load('k')
+  if (found) for await (const piece of found.tar) piece.fill(0)
+  // @ts-expect-error the expected fence is required
+  await store.save(record)
+  return saved
+}
+
+// Tools.
+const { sandbox_exec } = createDockerSandboxTools()
+export const ran: Promise<{ exitCode: number | null }> = sandbox_exec.execute({ command: 'ls' }, {})
+const parsed = sandbox_exec.schema.safeParse({})
+if (parsed.success) parsed.data.command.trim()
+// @ts-expect-error a command is required
+sandbox_exec.execute({}, {})
+
+// Errors and defaults.
+const error: Error = new SandboxError('LIMIT', 'too much', { cause: 1 })
+if (error instanceof SandboxError) error.code satisfies SandboxErrorCode
+if (error instanceof ConflictError) error.message.trim()
+// @ts-expect-error no such code
+new SandboxError('CONFLICT', 'm')
+// @ts-expect-error frozen
+dockerSandboxSecurityDefaults.memoryMb = 1
+// @ts-expect-error frozen
+allowlistProxyQuotaDefaults.maxConnections = 1
+
+export { everything, forRuntime }

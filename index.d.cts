@@ -1,0 +1,1090 @@
+// The public contract, written by hand. index.d.cts is a copy of this file for CommonJS; a test keeps them equal.
+import type { ZodType } from 'zod'
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Platform types, without a dependency on the DOM's or Node's declarations
+// ---------------------------------------------------------------------------------------------------------------------
+
+/** What is needed of an abort signal. */
+export interface AbortSignalLike {
+  /** True once it fired. */
+  readonly aborted: boolean
+  /** Why it fired; becomes the `cause` of the `CANCELLED` error. */
+  readonly reason?: any
+  /** Called with `"abort"` and `{ once: true }` for each operation, undone by `removeEventListener` at its end. */
+  addEventListener(type: 'abort', listener: () => void, options?: { once?: boolean }): void
+  /** Counterpart of `addEventListener`. */
+  removeEventListener(type: 'abort', listener: () => void): void
+}
+
+/** The platform's `AbortSignal` where the program's libraries declare one, else what is needed of it. */
+export type Signal = typeof globalThis extends { AbortSignal: { prototype: infer Platform } }
+  ? Platform
+  : AbortSignalLike
+
+/** `[Symbol.asyncDispose]()` where the program's libraries declare that symbol; at run time it is always there. */
+export type AsyncDisposableLike = SymbolConstructor extends { readonly asyncDispose: infer Key extends symbol }
+  ? { [Name in Key]: () => Promise<void> }
+  : {}
+
+/** Any JSON value. */
+export type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Errors
+// ---------------------------------------------------------------------------------------------------------------------
+
+/**
+ * Stable codes of `SandboxError`.
+ *
+ * - `DOCKER_UNAVAILABLE`: the engine's socket is absent, refuses, may not be opened, or speaks no version that we do.
+ * - `DOCKER_API`: the engine refused or broke off a request; the message is the engine's.
+ * - `NOT_FOUND`: the engine or the workspace has no such thing.
+ * - `PATH_INVALID`: a path is malformed, leaves the workspace, or goes through a symbolic link.
+ * - `LIMIT`: a documented limit would be passed.
+ * - `CANCELLED`: the caller's signal (then `cause` is its reason) or the end of the session stopped the operation.
+ * - `TIMEOUT`: a deadline of this package passed. A command's own time limit is no error but an `outcome`.
+ * - `DENIED`: the policy of the environment refuses it.
+ * - `LEASE_EXPIRED`: the run's lease ended; its resources are removed.
+ * - `CONTAINER_LOST`: the run's container is gone and nothing can restore it.
+ * - `SNAPSHOT_INVALID`: the run's snapshot is absent where one is needed, incomplete, or stale.
+ * - `IMAGE_MISSING`: the image is not on the engine, and may not or cannot be pulled.
+ * - `CONFIG_INVALID`: an option or argument is wrong; the message names it, what it was and what it may be.
+ * - `RELEASED`: the session was released, or the environment closed, before.
+ * - `UNSUPPORTED`: this engine, image or version cannot do it.
+ * - `INTERNAL`: a fault of this package; please report it.
+ */
+export type SandboxErrorCode =
+  | 'DOCKER_UNAVAILABLE'
+  | 'DOCKER_API'
+  | 'NOT_FOUND'
+  | 'PATH_INVALID'
+  | 'LIMIT'
+  | 'CANCELLED'
+  | 'TIMEOUT'
+  | 'DENIED'
+  | 'LEASE_EXPIRED'
+  | 'CONTAINER_LOST'
+  | 'SNAPSHOT_INVALID'
+  | 'IMAGE_MISSING'
+  | 'CONFIG_INVALID'
+  | 'RELEASED'
+  | 'UNSUPPORTED'
+  | 'INTERNAL'
+
+/** Every error of this package but a conflict over a run. Its `name` is `"SandboxError"`. */
+export declare class SandboxError extends Error {
+  /** @param code stable code @param message what was attempted, on what, and what to do @param options the cause */
+  constructor(code: SandboxErrorCode, message: string, options?: { cause?: unknown })
+  /** What kind of error it is; compare this and not the message. */
+  readonly code: SandboxErrorCode
+}
+
+/**
+ * Another holder has the run, or it was started with another environment id, workspace id or manifest. Nothing was
+ * removed. Where `@zhivex-ai/core` can be imported from the application, the runtime's class of this name is thrown;
+ * `instanceof` this one recognises both.
+ */
+export declare class ConflictError extends Error {
+  /** @param message which run, and why */
+  constructor(message: string)
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Options of an environment
+// ---------------------------------------------------------------------------------------------------------------------
+
+/** A file written into a new workspace. */
+export interface WorkspaceFile {
+  /** Relative to `/workspace`; parents are made. */
+  path: string
+  /** Text becomes UTF-8; bytes are copied when the environment is created. At most `limits.maxFileBytes`. */
+  contents: string | Uint8Array
+  /** Permission bits, 0 to 0o777. Default 0o644. */
+  mode?: number
+}
+
+/** Files of the host that are copied, never mounted, into a new workspace. */
+export interface WorkspaceSource {
+  /** A directory of the host. Symbolic links that leave it are refused by name. */
+  root: string
+  /** Paths or globs below `root`. What exceeds the file or workspace cap is refused by name. */
+  include: string[]
+}
+
+/** What a new workspace holds. */
+export interface WorkspaceOptions {
+  /** Name of the workspace, not empty; part of the run's binding. */
+  id: string
+  /** Directories to make, relative to `/workspace`. Default none. */
+  directories?: string[]
+  /** Mount it without `noexec`, so that `./x` below it may be a command if the shell policy has it. Default false. */
+  exec?: boolean
+  /** Files to write. Default none. */
+  files?: WorkspaceFile[]
+  /** Host files to copy. Default none. */
+  source?: WorkspaceSource
+}
+
+/** Which commands may be run: none, all, or those whose name is listed. */
+export type ShellPolicy = 'deny' | 'allow' | { allow: string[] }
+
+/** Quotas of the allowlist proxy; all are whole numbers above 0 and part of the manifest's fingerprint. */
+export interface ProxyQuotas {
+  /** Connections of one run open at the same time. Default 32. */
+  maxConnections: number
+  /** Connections of all runs of this process open at the same time. Default 256. */
+  maxTotalConnections: number
+  /** Name look-ups of one run in flight. Default 16. */
+  maxInFlightDns: number
+  /** Requests (`CONNECT` or `http://`) that one acquired session may make. Default 1,000. */
+  maxRequests: number
+  /** Bytes of one request's head. Default 16 KiB. */
+  maxHeadBytes: number
+  /** Milliseconds in which a request's head must be complete. Default 10,000. */
+  headTimeoutMs: number
+  /** Bytes from the container through one connection. Default 64 MiB. */
+  maxBytesUp: number
+  /** Bytes to the container through one connection. Default 256 MiB. */
+  maxBytesDown: number
+  /** Milliseconds without a byte in either direction after which a connection is closed. Default 60,000. */
+  idleTimeoutMs: number
+  /** Milliseconds after which a connection is closed however busy it is. Default 600,000. */
+  tunnelLifetimeMs: number
+  /** Requests of one run over all its resumes; the manifest's `maxNetworkRequests`. Default 10,000. */
+  maxNetworkRequests: number
+  /** Bytes of one run in both directions over all its resumes; the manifest's `maxNetworkBytes`. Default 1 GiB. */
+  maxNetworkBytes: number
+}
+
+/** What the network lets through. Default `{ mode: "deny" }`: no interface but loopback. */
+export type NetworkOptions =
+  | { mode: 'deny' }
+  | {
+      mode: 'allowlist'
+      /** Public DNS names, exact or `*.example.com`; never a public suffix. */
+      allowedDomains: string[]
+      /** Ports, 1 to 65535. Default `[443]`. */
+      allowedPorts?: number[]
+      /** Let names resolve to addresses that are not globally reachable. Default false. */
+      allowPrivateNetworks?: boolean
+      /** Deviations from `allowlistProxyQuotaDefaults`. */
+      quotas?: Partial<ProxyQuotas>
+    }
+
+/** Bounds of a run. All are part of the manifest's fingerprint. */
+export interface LimitOptions {
+  /** Memory of the container in MiB, the workspace included, at least 6; there is no swap. Default 256. */
+  memoryMb?: number
+  /** CPU quota in CPUs, 0.01 to 1,024. Default 0.5. */
+  cpus?: number
+  /** Processes and threads, at least 8. Default 64. */
+  pids?: number
+  /** Longest run of a command in milliseconds, at most a day. Default 10,000. */
+  commandTimeoutMs?: number
+  /** Cap of standard output and of standard error, each, in bytes, at most 256 MiB. Default 1 MiB. */
+  maxOutputBytes?: number
+  /**
+   * Largest file that tools and seeding read or write, in bytes, at most 256 MiB; not what a command writes.
+   * Default 1 MiB.
+   */
+  maxFileBytes?: number
+  /** Size of the workspace in bytes; with `tmp` it must stay below the memory limit. Default 64 MiB. */
+  maxWorkspaceBytes?: number
+  /** Commands of one run at the same time, at most 1,024. Default one for every 8 of `pids`, at most 8. */
+  maxConcurrentProcesses?: number
+}
+
+/**
+ * Options of `createDockerSandboxEnvironment`. They are read once and checked when the environment is created; a wrong
+ * or unknown one is `CONFIG_INVALID`. What bounds or permits is in the manifest and so in its fingerprint; `transport`,
+ * `pool`, `socketPath`, the stores, callbacks, and the values (not the names) of `env` are not.
+ */
+export interface EnvironmentOptions {
+  /** Id of the environment, part of the run's binding. Default `"docker-sandbox"`. */
+  id?: string
+  /** Version of the environment, part of the run's binding. Default none. */
+  version?: string
+  /** Image reference or id. Default `"alpine:3.21"`. */
+  image?: string
+  /** When the image is fetched: if the engine lacks it, never, or once for each environment. Default `"missing"`. */
+  pull?: 'missing' | 'never' | 'always'
+  /** OCI runtime by the engine's name, for example `"runsc"`. Default the engine's. */
+  runtime?: string
+  /** `"uid"` or `"uid:gid"`, numeric; `"N"` means `N:N`; 0 is refused in both places. Default `"65534:65534"`. */
+  user?: string
+  /** What a new workspace holds. */
+  workspace: WorkspaceOptions
+  /** A `/tmp` of this size in MiB. Without it there is none, and `TMPDIR` is inside the workspace. */
+  tmp?: { sizeMb: number }
+  /** Which commands may be run. Default `"deny"`. */
+  shell?: ShellPolicy
+  /** What the network lets through. Default `{ mode: "deny" }`. */
+  network?: NetworkOptions
+  /** Bounds of a run. */
+  limits?: LimitOptions
+  /** Variables of every command. Nothing of `process.env` is inherited. Default none. */
+  env?: Record<string, string>
+  /** How long an untouched run is kept, in milliseconds, at most 365 days. Default 900,000 (15 minutes). */
+  leaseMs?: number
+  /** What a keeping release saves: a tar of the workspace, or that and a committed image. Default `"tar"`. */
+  snapshot?: 'tar' | 'docker-commit'
+  /** Save the workspace of a held run this often, in milliseconds. Default never. */
+  checkpointMs?: number
+  /**
+   * `"enforced"` fails where the engine cannot enforce a control. Default with a real engine `"enforced"`, with the
+   * in-memory one `"best-effort"`.
+   */
+  assurance?: 'enforced' | 'best-effort'
+  /** Whether tools that are neither ours nor declared may run in the application's process. Default `"deny"`. */
+  undeclaredTools?: 'deny' | 'allow'
+  /** Names of the application's own tools that may run. They run in its process, in no jail. Default none. */
+  declaredTools?: string[]
+  /**
+   * Whose leases `sweep` looks after; the same for processes that share a lease store. Default random for each process.
+   */
+  ownerId?: string
+  /** The engine. Default a client for `socketPath`. A client of the application's own is `UNSUPPORTED` as yet. */
+  client?: DockerClient
+  /** The engine's unix socket, where no `client` is given. Default `/var/run/docker.sock`. */
+  socketPath?: string
+  /** Where leases are kept. Default in memory. A store of the application's own: `UNSUPPORTED` as yet. */
+  leaseStore?: LeaseStore
+  /** Where snapshots are kept. Default in memory. A store of the application's own: `UNSUPPORTED` as yet. */
+  snapshotStore?: SnapshotStore
+  /** How the host talks to the container. Default `"auto"`: the best that works. */
+  transport?: 'auto' | 'resident' | 'exec'
+  /** Containers that are kept started, bound to no run. Default none. */
+  pool?: { size: number }
+  /** Told what happens. `UNSUPPORTED` as yet. */
+  onEvent?: (event: SandboxEvent) => void
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The environment, as the agent runtime takes it
+// ---------------------------------------------------------------------------------------------------------------------
+
+/** What an environment permits and bounds: JSON only, frozen, the same object for the environment and its sessions. */
+export interface SandboxManifest {
+  /** Version of this shape. */
+  readonly schemaVersion: 1
+  /** The environment's id. */
+  readonly id: string
+  /** The environment's version, if it has one. */
+  readonly version?: string
+  /** Always a container. */
+  readonly backend: 'container'
+  /** Whether every control is enforced. */
+  readonly assurance: 'best-effort' | 'enforced'
+  /** Each run has its own. */
+  readonly isolation: 'per-run'
+  /** Where tools work. */
+  readonly workspace: {
+    id?: string
+    root: string
+    cwd?: string
+    access: 'read-only' | 'read-write'
+    followSymlinks?: boolean
+    readablePaths?: string[]
+    writablePaths?: string[]
+  }
+  /** What is permitted. */
+  readonly permissions: {
+    undeclaredTools?: 'allow' | 'deny'
+    filesystem?: 'deny' | 'read-only' | 'read-write'
+    network?: {
+      mode: 'deny' | 'allowlist'
+      allowedDomains?: string[]
+      allowedPorts?: number[]
+      allowPrivateNetworks?: boolean
+    }
+    process?: { shell: 'deny' | 'allowlist' | 'allow'; allowedCommands?: string[] }
+    environment?: { inheritedVariables?: string[] }
+  }
+  /** What is bounded. */
+  readonly limits: {
+    maxProcessRuntimeMs?: number
+    maxProcessOutputBytes?: number
+    maxConcurrentProcesses?: number
+    maxMemoryMb?: number
+    maxWorkspaceBytes?: number
+    maxFileWriteBytes?: number
+    maxNetworkRequests?: number
+    maxNetworkBytes?: number
+  }
+  /** What has no field above but belongs to the fingerprint: image, user, CPU quota, process limit, proxy quotas … */
+  readonly metadata: { [key: string]: JsonValue }
+}
+
+/** What a run is bound to; the runtime compares it field by field when the run is resumed. */
+export interface SandboxBinding {
+  /** `manifest.id`. */
+  readonly environmentId: string
+  /** `manifest.version`. */
+  readonly environmentVersion?: string
+  /** `"sha256:"` and the hex SHA-256 of the canonical manifest. */
+  readonly fingerprint: string
+  /** `manifest.workspace.id`. */
+  readonly workspaceId?: string
+}
+
+/** Who a run belongs to. */
+export interface RunScope {
+  /** Not empty. */
+  tenantId: string
+  /** The user, if runs are apart by user. */
+  userId?: string
+  /** A further division. */
+  namespace?: string
+}
+
+/** What `acquire` looks at; the runtime's request has more. */
+export interface AcquireRequest {
+  /** Not empty. Together with `scope` it says which run. */
+  runId: string
+  /** Ignored. */
+  agentId?: string
+  /** Who the run belongs to. */
+  scope?: RunScope
+  /** Ignored. */
+  context?: unknown
+  /** Ignored. */
+  metadata?: Record<string, any>
+  /** Cancels the acquiring; what it made is removed. */
+  abortSignal?: Signal
+}
+
+/** What `sweep` did. */
+export interface SweepReport {
+  /** Ids of the runs whose lease had ended and whose resources were removed. */
+  expiredRuns: string[]
+  /** Names of removed containers that no lease held. */
+  removedContainers: string[]
+  /** What should have been removed and could not be, with the reason; the next sweep tries again. */
+  failures: string[]
+}
+
+/** An execution environment: each run gets a hardened container of its own. */
+export interface SandboxEnvironment extends AsyncDisposableLike {
+  /** What it permits and bounds. */
+  readonly manifest: SandboxManifest
+  /**
+   * Starts a run's container, or takes over the one that an earlier release kept.
+   *
+   * Rejects with `ConflictError` while another holder has the run or when something differs from its lease, and with
+   * `SandboxError`: `LEASE_EXPIRED`, `CONTAINER_LOST`, `SNAPSHOT_INVALID`, `IMAGE_MISSING`, `DOCKER_UNAVAILABLE`,
+   * `DOCKER_API`, `UNSUPPORTED`, `CONFIG_INVALID` (the request), `CANCELLED`, `RELEASED` (closed).
+   */
+  acquire(request: AcquireRequest): Promise<SandboxSession>
+  /** Ends this owner's expired leases and removes what carries its labels and belongs to no live run. */
+  sweep(options?: { signal?: Signal }): Promise<SweepReport>
+  /** Lets go of the engine and empties the pool. Runs that are held stay as they are. */
+  close(): Promise<void>
+}
+
+/** Statuses that a run may be released with: the first five keep the container, the last four remove it. */
+export type RunStatus =
+  | 'queued'
+  | 'running'
+  | 'suspended'
+  | 'waiting_approval'
+  | 'cancel_requested'
+  | 'completed'
+  | 'failed'
+  | 'cancelled'
+  | 'timed_out'
+
+/** What `authorize` looks at; the runtime's request has more. */
+export interface AuthorizeRequest {
+  /** The tool that is to run. */
+  tool: { name: string }
+  /** Before the batch runs, or just before this call. */
+  phase: 'preflight' | 'execute'
+  /** The call's input after its schema parsed it. */
+  input: unknown
+}
+
+/** May the call run? The reason of a refusal is written for the model. */
+export type AuthorizeDecision = { decision: 'allow' } | { decision: 'deny'; reason: string }
+
+/** How a command ended: never guessed. `capabilities.outcomes` says which ones the transport can tell apart. */
+export type ExecOutcome = 'exited' | 'signaled' | 'timed_out' | 'output_limit' | 'oom' | 'not_started'
+
+/** What a session's transport can do and tell. */
+export interface SandboxCapabilities {
+  /** `exec`: an engine exec for every operation. `resident`: a program of ours in the container. */
+  readonly transport: 'exec' | 'resident'
+  /** The outcomes that it can tell apart. */
+  readonly outcomes: ExecOutcome[]
+  /** No gap between checking a path and using it. */
+  readonly raceFreePaths: boolean
+}
+
+/** Options of `readFile`. */
+export interface ReadFileOptions {
+  /** How the contents are given. Default `"bytes"`. */
+  encoding?: 'bytes' | 'utf8' | 'base64'
+  /** First byte. Default 0. */
+  offset?: number
+  /** Most bytes. Default, and at most, the environment's `maxFileBytes`. */
+  limit?: number
+  /** Cancels the reading. */
+  signal?: Signal
+}
+
+/** A part of a file. */
+export interface ReadFileResult<Contents = string | Uint8Array, Encoding = 'bytes' | 'utf8' | 'base64'> {
+  /** Relative to the workspace. */
+  path: string
+  /** Bytes, text, or base64 of the bytes. */
+  contents: Contents
+  /** How `contents` is given. */
+  encoding: Encoding
+  /** Where `contents` starts, in bytes. */
+  offset: number
+  /** Size of the whole file in bytes. */
+  size: number
+  /** The file goes on after `contents`. */
+  truncated: boolean
+  /** Only there when the range cut a character in two and was trimmed to whole ones. */
+  trimmed?: true
+}
+
+/** What was written. */
+export interface WriteFileResult {
+  /** Relative to the workspace. */
+  path: string
+  /** In bytes. */
+  size: number
+}
+
+/** One entry of a listing. */
+export interface ListEntry {
+  /** Relative to the workspace; bytes that are no UTF-8 became U+FFFD. */
+  path: string
+  /** What it is; a symbolic link is never followed. */
+  type: 'file' | 'directory' | 'symlink' | 'other'
+  /** In bytes; 0 for what is no regular file. */
+  size: number
+  /** Permission bits. */
+  mode: number
+}
+
+/** A directory's entries, sorted by path. */
+export interface ListResult {
+  /** The directory, relative to the workspace. */
+  path: string
+  /** What is in it. */
+  entries: ListEntry[]
+  /** There are more than `limit`. */
+  truncated: boolean
+}
+
+/** A command. It is run as it is: nothing is split, expanded or given to a shell. */
+export interface ExecRequest {
+  /** A bare name, or an executable directly in `/bin` or `/usr/bin` (below a workspace with `exec: true`, there too). */
+  command: string
+  /** Default none. */
+  args?: string[]
+  /** Directory, relative to `/workspace`. Default the workspace. */
+  cwd?: string
+  /** Variables on top of the environment's. */
+  env?: Record<string, string>
+  /** What it reads; text becomes UTF-8. Default nothing. */
+  stdin?: string | Uint8Array
+  /** Time limit in milliseconds; one above the environment's is clamped to it. */
+  timeoutMs?: number
+  /** Kills the command with all that it started. */
+  signal?: Signal
+}
+
+/** What a command did. */
+export interface ExecResult {
+  /** `null` where it has none, or nobody knows it. */
+  exitCode: number | null
+  /** Name of the signal that ended it (`"SIGSEGV"`), where the transport can tell. */
+  signal?: string
+  /** How it ended. */
+  outcome: ExecOutcome
+  /** At most the environment's cap; bytes that are no UTF-8 became U+FFFD. */
+  stdout: string
+  /** As `stdout`. */
+  stderr: string
+  /** One of the caps was reached. */
+  truncated: boolean
+  /** The time limit passed. */
+  timedOut: boolean
+  /** From the request to the result, in milliseconds. */
+  durationMs: number
+}
+
+/** A piece of a running command's output. */
+export interface ExecChunk {
+  /** Where it was written. */
+  stream: 'stdout' | 'stderr'
+  /** The bytes as they came. */
+  data: Uint8Array
+}
+
+/** A command whose output is read while it runs; to be iterated once. */
+export interface ExecStream extends AsyncIterable<ExecChunk> {
+  /** How it ended, `stdout` and `stderr` left out; settles when it did. */
+  readonly result: Promise<Omit<ExecResult, 'stdout' | 'stderr'>>
+}
+
+/** A process in the background of a run; it ends with the session at the latest. */
+export interface SandboxProcess extends ExecStream {
+  /** Writes to its standard input; resolves when the process can take more. */
+  write(data: string | Uint8Array): Promise<void>
+  /** Ends its standard input. */
+  end(): Promise<void>
+  /** Kills it with all that it started. */
+  kill(): Promise<void>
+}
+
+/**
+ * A run's container while this process holds it. The methods need no `this`. Every operation ends on `release` and is
+ * refused after it (`RELEASED`); paths are relative to `/workspace`, or absolute inside it.
+ */
+export interface SandboxSession extends AsyncDisposableLike {
+  /** The environment's manifest. */
+  readonly manifest: SandboxManifest
+  /** What the run is bound to. */
+  readonly binding: SandboxBinding
+  /** What its transport can do and tell. */
+  readonly capabilities: SandboxCapabilities
+  /** Whether a tool call may run. Never rejects: what it cannot understand is denied. */
+  authorize(request: AuthorizeRequest): Promise<AuthorizeDecision>
+  /** Runs the operation and hands on its result or error. `RELEASED` after `release`. */
+  execute<Result>(request: unknown, operation: () => Result | Promise<Result>): Promise<Result>
+  /**
+   * Lets go of the run. Keeping statuses refresh snapshot and lease; terminal ones remove everything. Never rejects. The
+   * first call counts. A status that is none of these is terminal.
+   */
+  release(request: { status: RunStatus; error?: { message: string } }): Promise<void>
+  /** Reads a file or a part of it. `NOT_FOUND`, `PATH_INVALID`, `LIMIT`, `CONFIG_INVALID`, `CANCELLED`. */
+  readFile(path: string, options: ReadFileOptions & { encoding: 'utf8' }): Promise<ReadFileResult<string, 'utf8'>>
+  readFile(path: string, options: ReadFileOptions & { encoding: 'base64' }): Promise<ReadFileResult<string, 'base64'>>
+  readFile(
+    path: string,
+    options?: Omit<ReadFileOptions, 'encoding'> & { encoding?: 'bytes' },
+  ): Promise<ReadFileResult<Uint8Array, 'bytes'>>
+  /**
+   * Writes a file whole or not at all; parents are made. Bytes are copied before the call returns. `mode` is 0 to 0o777,
+   * default 0o644. `PATH_INVALID`, `LIMIT`, `CONFIG_INVALID`, `CANCELLED`.
+   */
+  writeFile(
+    path: string,
+    contents: string | Uint8Array,
+    options?: { mode?: number; signal?: Signal },
+  ): Promise<WriteFileResult>
+  /**
+   * Lists a directory, the workspace by default, `depth` levels down (1 to 64, default 1), at most `limit` entries (1 to
+   * 10,000, default 1,000).
+   */
+  list(path?: string, options?: { depth?: number; limit?: number; signal?: Signal }): Promise<ListResult>
+  /** Runs a command to its end. A non-zero exit is a result. `DENIED`, `PATH_INVALID`, `CONFIG_INVALID`, `CANCELLED`. */
+  exec(request: ExecRequest): Promise<ExecResult>
+  /** As `exec`, with the output while it comes. `UNSUPPORTED` as yet. */
+  execStream(request: ExecRequest): Promise<ExecStream>
+  /** Starts a command that goes on in the background. `UNSUPPORTED` as yet. */
+  spawn(request: ExecRequest): Promise<SandboxProcess>
+  /** Saves the workspace now. `UNSUPPORTED` as yet. */
+  snapshot(options?: { signal?: Signal }): Promise<SnapshotMeta>
+  /** Reads a file of any size piece by piece. `UNSUPPORTED` as yet. */
+  readFileStream(
+    path: string,
+    options?: { offset?: number; limit?: number; signal?: Signal },
+  ): Promise<AsyncIterable<Uint8Array>>
+  /** Writes a file piece by piece, whole or not at all. `UNSUPPORTED` as yet. */
+  writeFileStream(
+    path: string,
+    contents: AsyncIterable<Uint8Array>,
+    options?: { mode?: number; signal?: Signal },
+  ): Promise<WriteFileResult>
+}
+
+/** Something that happened and is no result of a call. */
+export interface SandboxEvent {
+  /** What happened, for example `"release_failed"`, `"proxy_refused"`, `"cleanup_retried"`. */
+  type: string
+  /** When, in milliseconds since 1970. */
+  at: number
+  /** The run that it concerns, if it concerns one. */
+  runId?: string
+  /** The same in a sentence, without secrets. */
+  message: string
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Stores
+// ---------------------------------------------------------------------------------------------------------------------
+
+/** Who holds a run at the moment. */
+export interface LeaseHolder {
+  /** Random for each acquire. */
+  id: string
+  /** The machine; empty where it has no id. */
+  hostId: string
+  /** The machine's boot; empty where it is not known. */
+  bootId: string
+  /** The process. */
+  pid: number
+  /** When that process started, in clock ticks since the boot; 0 where it is not known. */
+  startTime: number
+  /** Last sign of life, in milliseconds since 1970. */
+  heartbeatAt: number
+}
+
+/** What is known of a run between its invocations. */
+export interface LeaseRecord {
+  /** The run: a hash of scope and run id. */
+  key: string
+  /** The run id as given. */
+  runId: string
+  /** Environment that started it. */
+  environmentId: string
+  /** Workspace that it works in. */
+  workspaceId: string
+  /** Fingerprint of the manifest that it was started with. */
+  fingerprint: string
+  /** Whose `sweep` looks after it. */
+  ownerId: string
+  /** Its container's id. */
+  containerId: string
+  /** Its container's name, a hash of the run. */
+  containerName: string
+  /** Its network, if it has one. */
+  networkId?: string
+  /** Committed images that are not yet deleted. */
+  imageIds: string[]
+  /** A secret of 256 bits that proves a holder to the container. */
+  token: string
+  /** Grows at every take-over; the version that `save` and `remove` compare. */
+  fence: number
+  /** Who holds it, or nobody. */
+  holder: LeaseHolder | null
+  /** When it ends, in milliseconds since 1970. */
+  expiresAt: number
+  /** Status that it was last released with, or `"running"`. */
+  status: string
+  /** Whether the snapshot is what the workspace was at the last release. */
+  snapshotState: 'none' | 'current' | 'stale'
+}
+
+/** Where leases are kept. */
+export interface LeaseStore {
+  /** The record, if there is one. */
+  load(key: string): Promise<LeaseRecord | undefined>
+  /**
+   * Compare and set: `expectedFence` is the fence of the record that is replaced, `null` that there must be none.
+   * `false`: lost the race.
+   */
+  save(record: LeaseRecord, expectedFence: number | null): Promise<boolean>
+  /** Removes the record if its fence is this one. `false`: it is another, or there is none. */
+  remove(key: string, expectedFence: number): Promise<boolean>
+  /** Every record of an owner. */
+  list(ownerId: string): Promise<LeaseRecord[]>
+}
+
+/** What is known of a snapshot. */
+export interface SnapshotMeta {
+  /** The run's id within its scope. */
+  runId: string
+  /** Fingerprint of the manifest at that time. */
+  fingerprint: string
+  /** When it was taken, in milliseconds since 1970. */
+  createdAt: number
+}
+
+/** Where snapshots are kept. Contents are a stream both ways. */
+export interface SnapshotStore {
+  /** The snapshot, if there is one. A torn one is an error, never an empty one. */
+  load(key: string): Promise<{ meta: SnapshotMeta; tar: AsyncIterable<Uint8Array> } | undefined>
+  /** Replaces the snapshot, all or nothing. */
+  save(key: string, meta: SnapshotMeta, tar: AsyncIterable<Uint8Array>): Promise<void>
+  /** Removes the snapshot if there is one. */
+  remove(key: string): Promise<void>
+}
+
+/** Options of the file stores. */
+export interface FileStoreOptions {
+  /** A directory of its own; made if it is not there. */
+  directory: string
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The Docker client
+// ---------------------------------------------------------------------------------------------------------------------
+
+/** What an archive call says of the path that was asked for. */
+export interface DockerPathStat {
+  /** Last component of the path. */
+  name: string
+  /** In bytes; 0 for what is no regular file. */
+  size: number
+  /** Permission bits. */
+  mode: number
+  /** Target of a symbolic link, else empty. */
+  linkTarget: string
+}
+
+/** What a container is created from. All capabilities are dropped, new privileges refused, and swap is off. */
+export interface DockerCreateSpec {
+  /** Image reference or id. */
+  image: string
+  /** `uid:gid`, numeric. */
+  user: string
+  /** Absolute. */
+  workingDir: string
+  /** `NAME=value`. */
+  env: string[]
+  /** Command, or arguments of the image's entry point. */
+  cmd: string[]
+  /** `none`, `bridge`, or a network's name or id. */
+  networkMode: string
+  /** Mount the root file system read-only. */
+  readonlyRootfs: boolean
+  /** Memory limit in bytes. */
+  memoryBytes: number
+  /** CPU quota in 10⁻⁹ CPUs. */
+  nanoCpus: number
+  /** Most processes and threads. */
+  pidsLimit: number
+  /** Path in the container → tmpfs options. */
+  tmpfs: Record<string, string>
+  /** Labels of the container. */
+  labels: Record<string, string>
+  /** Run the engine's init as process 1. */
+  init: boolean
+}
+
+/** A command in a container. */
+export interface DockerExecOptions {
+  /** Program and arguments. */
+  cmd: string[]
+  /** Who runs it; empty: the container's user. */
+  user: string
+  /** `NAME=value`. */
+  env?: string[]
+  /** Absolute. */
+  workingDir: string
+  /** Time limit in milliseconds, clamped to 1 … 2³¹ − 1; what is no finite number counts as 1. */
+  timeoutMs: number
+  /** Cap of each of the two streams in bytes. */
+  maxOutputBytes: number
+  /** Kills the command; the call rejects with `CANCELLED`. */
+  signal?: Signal
+  /** Do not kill the command's processes at the end. */
+  skipTerminate?: boolean
+  /** Text in the command line by which its processes are found when they are to be killed. */
+  marker?: string
+}
+
+/** What a command did. */
+export interface DockerExecResult {
+  /** 137 after a time-out. */
+  exitCode: number
+  /** At most the cap. */
+  stdout: Uint8Array
+  /** At most the cap. */
+  stderr: Uint8Array
+  /** A cap was reached and the command stopped. */
+  truncated: boolean
+  /** The time limit passed. */
+  timedOut: boolean
+}
+
+/** What is read of an inspection. */
+export interface DockerContainerInspection {
+  /** Full id. */
+  Id: string
+  /** State now. */
+  State: {
+    /** Process 1 runs. */
+    Running: boolean
+    /** `created`, `running`, `paused`, `restarting`, `removing`, `exited` or `dead`. */
+    Status: string
+    /** The kernel killed something of it for memory. */
+    OOMKilled: boolean
+    /** Of process 1; 0 while it runs. */
+    ExitCode: number
+  }
+  /** Limits as created. */
+  HostConfig?: {
+    /** CPU quota in 10⁻⁹ CPUs. */
+    NanoCpus?: number
+    /** Most processes and threads. */
+    PidsLimit?: number
+    /** Memory limit in bytes. */
+    Memory?: number
+  }
+}
+
+/** One container of a list. */
+export interface DockerListedContainer {
+  /** Full id. */
+  Id: string
+  /** Its labels. */
+  Labels: Record<string, string>
+}
+
+/**
+ * The Engine API as far as a sandbox needs it. Every method rejects with `SandboxError`: `DOCKER_UNAVAILABLE`,
+ * `NOT_FOUND` (404), `DOCKER_API` (the engine's message), `CONFIG_INVALID` (an argument), and what is named below.
+ */
+export interface DockerClient {
+  /** A real engine, or the in-memory double. */
+  readonly kind: 'node' | 'memory'
+  /** Creates a container and does not start it. */
+  createContainer(spec: DockerCreateSpec): Promise<{ Id: string }>
+  /** Starts a container. */
+  startContainer(id: string): Promise<void>
+  /** State and limits of a container. */
+  inspectContainer(id: string): Promise<DockerContainerInspection>
+  /** Kills and removes a container. */
+  removeContainer(id: string): Promise<void>
+  /** Sends a signal to process 1. Default `"SIGKILL"`. */
+  killContainer(id: string, signal?: string): Promise<void>
+  /** Containers, running or not, with this label (`name` or `name=value`). */
+  listContainers(label: string): Promise<DockerListedContainer[]>
+  /** Unpacks a tar into a directory of a container. */
+  putArchive(id: string, containerPath: string, tar: Uint8Array): Promise<void>
+  /** A path of a container as a tar; `LIMIT` above `maxOutputBytes`, default 256 MiB. */
+  getArchive(
+    id: string,
+    containerPath: string,
+    maxOutputBytes?: number,
+  ): Promise<{ tar: Uint8Array; stat: DockerPathStat }>
+  /** Runs a command to its end; `CANCELLED` by its signal. */
+  exec(id: string, options: DockerExecOptions): Promise<DockerExecResult>
+  /** Where a path of a container really is. `NOT_FOUND`, `PATH_INVALID`. */
+  realpath(id: string, containerPath: string): Promise<string>
+  /** Makes an image of a container; what lies on a tmpfs is not in it. */
+  commitContainer(id: string, repo: string, tag: string, labels?: Record<string, string>): Promise<{ Id: string }>
+  /** Removes an image. */
+  removeImage(id: string): Promise<void>
+  /** Makes an internal network. */
+  createNetwork(name: string): Promise<{ Id: string; gateway?: string }>
+  /** Removes a network. */
+  removeNetwork(id: string): Promise<void>
+}
+
+/** A client made by this package: it can stream archives too, and its methods need no `this`. */
+export interface SandboxDockerClient extends DockerClient {
+  /**
+   * Unpacks a tar, given as bytes (copied before the call returns) or piece by piece; memory does not grow with its
+   * size. An iterable that throws breaks the upload off.
+   */
+  putArchive(
+    id: string,
+    containerPath: string,
+    tar: Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  ): Promise<void>
+  /** As `getArchive`, piece by piece and to be iterated once; leaving the loop ends the transfer. No default limit. */
+  getArchiveStream(id: string, containerPath: string, maxOutputBytes?: number): AsyncIterableIterator<Uint8Array>
+}
+
+/** Options of `createNodeDockerClient`. */
+export interface NodeDockerClientOptions {
+  /** The engine's unix socket. Default `/var/run/docker.sock`. */
+  socketPath?: string
+  /** `"v1.41"` or `"1.41"`. Default: negotiated with the engine, once. */
+  apiVersion?: string
+}
+
+/** Makes the n-th call of a method of the in-memory client fail. */
+export interface MemoryDockerFailure {
+  /** Method of `DockerClient`, or `"info"`, `"inspectImage"`, `"pullImage"`, which environments call. */
+  method: string
+  /** Which of its calls, from 1. */
+  nth: number
+  /** Code of the error. Default `"DOCKER_API"`. */
+  code?: SandboxErrorCode
+  /** Message of the error. */
+  message?: string
+}
+
+/** Options of `createMemoryDockerClient`. */
+export interface MemoryDockerClientOptions {
+  /** Calls that are to fail. Default none. */
+  fail?: MemoryDockerFailure[]
+  /**
+   * References of the images that it has; others can be pulled. Default the usual small ones, `alpine:3.21` among them.
+   */
+  images?: string[]
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Tools
+// ---------------------------------------------------------------------------------------------------------------------
+
+/** What a tool looks at in the context that the runtime gives it. */
+export interface SandboxToolContext {
+  /** A session of this package, exactly as acquired; anything else is `CONFIG_INVALID`. */
+  executionEnvironment?: unknown
+  /** Cancels the call. */
+  abortSignal?: Signal
+}
+
+/** A tool definition as the agent runtime takes it. */
+export interface SandboxTool<Name extends string, Input, Result> {
+  /** Its name. */
+  name: Name
+  /** What it does, for the model. */
+  description: string
+  /** Schema of its input, made with the application's zod. */
+  schema: ZodType<Input>
+  /** What policies read. */
+  metadata: {
+    advancedRegistry: { permissions: string[]; audit: { riskLevel: 'low' | 'medium' | 'high' | 'critical' } }
+  }
+  /** The user is asked before each call. */
+  requiresApproval: boolean
+  /** How: the invocation stops and goes on when the user has answered. */
+  approvalMode?: 'interrupt'
+  /** Changes when an approval of an older definition must not count. */
+  approvalVersion?: string
+  /** Runs in the session of `context.executionEnvironment`; rejects as the session's methods do. */
+  execute(input: Input, context: SandboxToolContext): Promise<Result>
+}
+
+/** Input of `sandbox_read_file`. */
+export interface ReadFileInput {
+  path: string
+  encoding?: 'utf8' | 'base64' | undefined
+  offset?: number | undefined
+  limit?: number | undefined
+}
+
+/** Input of `sandbox_write_file`. */
+export interface WriteFileInput {
+  path: string
+  contents: string
+  encoding?: 'utf8' | 'base64' | undefined
+  mode?: number | undefined
+}
+
+/** Input of `sandbox_list`. */
+export interface ListInput {
+  path?: string | undefined
+  depth?: number | undefined
+  limit?: number | undefined
+}
+
+/** Input of `sandbox_exec`. */
+export interface ExecInput {
+  command: string
+  args?: string[] | undefined
+  cwd?: string | undefined
+  env?: Record<string, string> | undefined
+  stdin?: string | undefined
+  timeoutMs?: number | undefined
+}
+
+/** The tools, by name; a type and no interface, so that it is assignable to a record of tools. */
+export type SandboxTools = {
+  /** Reads a file or a part of it. Needs no approval. */
+  sandbox_read_file: SandboxTool<'sandbox_read_file', ReadFileInput, ReadFileResult<string, 'utf8' | 'base64'>>
+  /** Writes a file. Needs approval. */
+  sandbox_write_file: SandboxTool<'sandbox_write_file', WriteFileInput, WriteFileResult>
+  /** Lists a directory. Needs no approval. */
+  sandbox_list: SandboxTool<'sandbox_list', ListInput, ListResult>
+  /** Runs a command. Needs approval. */
+  sandbox_exec: SandboxTool<'sandbox_exec', ExecInput, ExecResult>
+}
+
+/** Options of `createDockerSandboxTools`; there are none as yet. */
+export interface SandboxToolsOptions {}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Defaults and functions
+// ---------------------------------------------------------------------------------------------------------------------
+
+/** The reference profile, one key for each control. */
+export interface SecurityDefaults {
+  /** `"alpine:3.21"`. */
+  readonly image: string
+  /** `"65534:65534"`: numeric, not root. */
+  readonly user: string
+  /** `"/workspace"`: a tmpfs of `maxWorkspaceBytes` that belongs to the user. */
+  readonly workspaceRoot: string
+  /** No interface but loopback. */
+  readonly network: 'none'
+  /** The root file system is mounted read-only. */
+  readonly readOnlyRoot: true
+  /** 256 MiB. */
+  readonly memoryMb: number
+  /** Swap is off. */
+  readonly swap: false
+  /** 0.5 CPUs. */
+  readonly cpus: number
+  /** 64 processes and threads. */
+  readonly pids: number
+  /** `["ALL"]`: no capabilities. */
+  readonly capDrop: readonly string[]
+  /** Programs cannot gain privileges. */
+  readonly noNewPrivileges: true
+  /** The engine's default seccomp profile stays on. */
+  readonly seccomp: 'default'
+  /** No command may be run. */
+  readonly shell: 'deny'
+  /** 10,000 ms. */
+  readonly commandTimeoutMs: number
+  /** 1 MiB for each stream. */
+  readonly maxOutputBytes: number
+  /** 1 MiB a file, for tools and seeding. */
+  readonly maxFileBytes: number
+  /** 64 MiB. */
+  readonly maxWorkspaceBytes: number
+  /** 8 commands at the same time. */
+  readonly maxConcurrentProcesses: number
+  /** 900,000 ms. */
+  readonly leaseMs: number
+  /** A tar of the workspace. */
+  readonly snapshot: 'tar'
+  /** Symbolic links are not followed. */
+  readonly followSymlinks: false
+  /** Tools that are not declared are denied. */
+  readonly undeclaredTools: 'deny'
+  /** Nothing of `process.env`. */
+  readonly inheritedEnvironment: readonly string[]
+  /** Without Docker nothing runs. */
+  readonly localFallback: false
+}
+
+/** The reference profile, frozen. */
+export declare const dockerSandboxSecurityDefaults: SecurityDefaults
+
+/** Default quotas of the allowlist proxy, frozen. */
+export declare const allowlistProxyQuotaDefaults: Readonly<ProxyQuotas>
+
+/**
+ * Makes an execution environment. Its options are checked now (`CONFIG_INVALID`, `UNSUPPORTED`); nothing is created in
+ * Docker before the first `acquire`.
+ */
+export declare function createDockerSandboxEnvironment(options: EnvironmentOptions): SandboxEnvironment
+
+/**
+ * The four tools for an agent whose `executionEnvironment` is ours. Loads the application's zod, a peer dependency;
+ * `UNSUPPORTED` where zod 4 is not installed.
+ */
+export declare function createDockerSandboxTools(options?: SandboxToolsOptions): SandboxTools
+
+/** A client for the engine at a unix socket. Connects with the first call. */
+export declare function createNodeDockerClient(options?: NodeDockerClientOptions): SandboxDockerClient
+
+/** A deterministic double of an engine, for tests. With it `assurance: "enforced"` is refused. */
+export declare function createMemoryDockerClient(options?: MemoryDockerClientOptions): SandboxDockerClient
+
+/** Leases that end with this process. */
+export declare function createMemoryLeaseStore(): LeaseStore
+
+/** Leases in files, for processes of one machine. `UNSUPPORTED` as yet. */
+export declare function createFileLeaseStore(options: FileStoreOptions): LeaseStore
+
+/** Snapshots that end with this process. As yet only environments can load and save: calling those is `UNSUPPORTED`. */
+export declare function createMemorySnapshotStore(): SnapshotStore
+
+/** Snapshots in files, for processes of one machine. `UNSUPPORTED` as yet. */
+export declare function createFileSnapshotStore(options: FileStoreOptions): SnapshotStore

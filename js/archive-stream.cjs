@@ -1,0 +1,76 @@
+// @ts-check
+'use strict'
+
+const { settle, unwrap } = require('./errors.cjs')
+const { invalid } = require('./describe.cjs')
+const { copyBytes, isBytes } = require('./bytes.cjs')
+
+/**
+ * An iterable, async or not, of pieces of an archive; the archive itself as bytes or text is none.
+ * @param {any} value
+ * @returns {value is AsyncIterable<unknown> | Iterable<unknown>}
+ */
+function isStream(value) {
+  if (typeof value !== 'object' || value === null || isBytes(value)) return false
+  return typeof value[Symbol.asyncIterator] === 'function' || typeof value[Symbol.iterator] === 'function'
+}
+
+/**
+ * Sends an archive piece by piece; the next piece is asked for when the engine took the one before.
+ * @param {import('./native.cjs').ArchiveUpload} sink
+ * @param {AsyncIterable<unknown> | Iterable<unknown>} source
+ */
+async function upload(sink, source) {
+  try {
+    for await (const piece of source) {
+      if (!isBytes(piece)) throw invalid('A piece of the archive', piece, 'a Uint8Array')
+      const bytes = copyBytes(piece, 'A piece of the archive')
+      if (bytes.length > 0) await settle(() => sink.write(bytes))
+    }
+    await settle(() => sink.finish())
+  } catch (error) {
+    // Without this, half an archive would look to the engine like one that is slow to come.
+    sink.abort()
+    throw error
+  }
+}
+
+/**
+ * An archive as an async iterable, to be read once. The transfer starts with the first `next`; leaving the loop early
+ * ends it, also while a piece is awaited.
+ * @param {() => import('./native.cjs').ArchiveDownload | import('./native.cjs').Failure} open
+ * @returns {AsyncIterableIterator<Uint8Array>}
+ */
+function download(open) {
+  /** @type {import('./native.cjs').ArchiveDownload | undefined} */
+  let source
+  let done = false
+  const end = () => {
+    done = true
+    source?.cancel()
+    source = undefined
+    return { value: undefined, done: /** @type {const} */ (true) }
+  }
+  return {
+    async next() {
+      if (done) return end()
+      try {
+        source ??= unwrap(open)
+        const from = source
+        const value = await settle(() => from.next())
+        return done || value === null ? end() : { value, done: false }
+      } catch (error) {
+        end()
+        throw error
+      }
+    },
+    async return() {
+      return end()
+    },
+    [Symbol.asyncIterator]() {
+      return this
+    },
+  }
+}
+
+module.exports = { download, isStream, upload }

@@ -1,0 +1,156 @@
+// What js/ needs of the native addon. index.cjs passes the generated binding where this is expected, so a native
+// signature that changes fails the type check there.
+
+export interface Failure {
+  failure: { code: string; message: string }
+}
+
+export interface CancelToken {
+  cancel(): void
+}
+
+export interface ArchiveUpload {
+  write(chunk: Uint8Array): Promise<Failure | null>
+  finish(): Promise<Failure | null>
+  abort(): void
+}
+
+export interface ArchiveDownload {
+  next(): Promise<Failure | Uint8Array | null>
+  cancel(): void
+}
+
+export interface NativeExecResult {
+  exitCode: number
+  stdout: Uint8Array
+  stderr: Uint8Array
+  truncated: boolean
+  timedOut: boolean
+}
+
+export interface DockerHandle {
+  kind(): string
+  createContainer(specJson: string): Promise<Failure | string>
+  startContainer(id: string): Promise<Failure | null>
+  inspectContainer(id: string): Promise<Failure | string>
+  removeContainer(id: string): Promise<Failure | null>
+  killContainer(id: string, signal: string): Promise<Failure | null>
+  removeImage(id: string): Promise<Failure | null>
+  removeNetwork(id: string): Promise<Failure | null>
+  listContainers(label: string): Promise<Failure | string>
+  putArchive(id: string, path: string, tar: Uint8Array): Promise<Failure | null>
+  putArchiveStream(id: string, path: string): Failure | ArchiveUpload
+  getArchive(
+    id: string,
+    path: string,
+    maxBytes?: number | undefined,
+  ): Promise<Failure | { tar: Uint8Array; statJson: string }>
+  getArchiveStream(id: string, path: string, maxBytes?: number | undefined): Failure | ArchiveDownload
+  exec(id: string, optionsJson: string, token?: CancelToken | undefined): Promise<Failure | NativeExecResult>
+  realpath(id: string, path: string): Promise<Failure | string>
+  commitContainer(id: string, repo: string, tag: string, labelsJson?: string | undefined): Promise<Failure | string>
+  createNetwork(name: string): Promise<Failure | string>
+}
+
+export interface LeaseStoreHandle {
+  load(key: string): Promise<Failure | string | null>
+  save(recordJson: string, expectedFence: number | null): Promise<Failure | boolean>
+  remove(key: string, fence: number): Promise<Failure | boolean>
+  list(ownerId: string): Promise<Failure | string>
+}
+
+export interface SnapshotStoreHandle {
+  remove(key: string): Promise<Failure | null>
+}
+
+export interface NativeFileRange {
+  path: string
+  data?: Uint8Array
+  text?: string
+  encoding: string
+  offset: number
+  size: number
+  truncated: boolean
+  trimmed: boolean
+}
+
+export interface NativeListing {
+  path: string
+  entries: { path: string; type: string; size: number; mode: number }[]
+  truncated: boolean
+}
+
+export interface NativeCommandResult {
+  exitCode?: number
+  signal?: string
+  outcome: string
+  stdout: string
+  stderr: string
+  truncated: boolean
+  timedOut: boolean
+  durationMs: number
+}
+
+export interface SessionHandle {
+  capabilitiesJson(): string
+  authorize(requestJson: string): string
+  readFile(
+    path: string,
+    encoding: string,
+    offset?: number | undefined,
+    limit?: number | undefined,
+    token?: CancelToken | undefined,
+  ): Promise<Failure | NativeFileRange>
+  writeFile(
+    path: string,
+    contents: Uint8Array,
+    mode?: number | undefined,
+    token?: CancelToken | undefined,
+  ): Promise<Failure | { path: string; size: number }>
+  writeText(
+    path: string,
+    contents: string,
+    encoding: string,
+    mode?: number | undefined,
+    token?: CancelToken | undefined,
+  ): Promise<Failure | { path: string; size: number }>
+  list(
+    path: string,
+    depth?: number | undefined,
+    limit?: number | undefined,
+    token?: CancelToken | undefined,
+  ): Promise<Failure | NativeListing>
+  exec(
+    requestJson: string,
+    stdin?: Uint8Array | undefined,
+    token?: CancelToken | undefined,
+  ): Promise<Failure | NativeCommandResult>
+  isReleased(): boolean
+  release(status: string): Promise<unknown>
+}
+
+export interface EnvironmentHandle {
+  manifestJson(): string
+  seal(canonicalManifest: string): string
+  acquire(requestJson: string, token?: CancelToken | undefined): Promise<Failure | SessionHandle>
+  sweep(token?: CancelToken | undefined): Promise<Failure | string>
+  close(): Promise<Failure | null>
+}
+
+export interface NativeBinding {
+  abi(): number
+  errorCodes(): string[]
+  CancelToken: new () => CancelToken
+  dockerConnect(optionsJson: string): Failure | DockerHandle
+  memoryDocker(optionsJson: string): Failure | DockerHandle
+  memoryLeaseStore(): LeaseStoreHandle
+  memorySnapshotStore(): SnapshotStoreHandle
+  securityDefaultsJson(): string
+  prepareEnvironment(
+    optionsJson: string,
+    blobs: Uint8Array[],
+    docker?: DockerHandle | undefined,
+    leases?: LeaseStoreHandle | undefined,
+    snapshots?: SnapshotStoreHandle | undefined,
+  ): Failure | EnvironmentHandle
+}

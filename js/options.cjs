@@ -1,0 +1,124 @@
+// @ts-check
+'use strict'
+
+const { SandboxError } = require('./errors.cjs')
+const { invalid } = require('./describe.cjs')
+const { isPlainObject, read, unreadable } = require('./arguments.cjs')
+const { encodeOptions } = require('./encode.cjs')
+
+/** @typedef {import('./native.cjs').DockerHandle} DockerHandle */
+/** @typedef {import('./native.cjs').LeaseStoreHandle} LeaseStoreHandle */
+/** @typedef {import('./native.cjs').SnapshotStoreHandle} SnapshotStoreHandle */
+/** @typedef {import('./native.cjs').SessionHandle} SessionHandle */
+
+/**
+ * The native handles behind the objects that we gave out. A copy of such an object, perhaps with a method of the
+ * application's own, is not in here, and rightly not taken for ours.
+ * @typedef {{
+ *   clients: WeakMap<object, DockerHandle>,
+ *   leaseStores: WeakMap<object, LeaseStoreHandle>,
+ *   snapshotStores: WeakMap<object, SnapshotStoreHandle>,
+ *   sessions: WeakMap<object, import('./session.cjs').Operations>
+ * }} Registry
+ */
+
+/** @returns {Registry} */
+const createRegistry = () => ({
+  clients: new WeakMap(),
+  leaseStores: new WeakMap(),
+  snapshotStores: new WeakMap(),
+  sessions: new WeakMap(),
+})
+
+const CLIENT_METHODS = (
+  'createContainer startContainer inspectContainer removeContainer killContainer listContainers putArchive getArchive ' +
+  'exec realpath commitContainer removeImage createNetwork removeNetwork'
+).split(' ')
+const LEASE_STORE_METHODS = ['load', 'save', 'remove', 'list']
+const SNAPSHOT_STORE_METHODS = ['load', 'save', 'remove']
+
+/** Options that are objects of ours or the application's, and so never become JSON. */
+const OBJECT_OPTIONS = ['client', 'leaseStore', 'snapshotStore', 'onEvent']
+
+/**
+ * What `prepareEnvironment` of the native part is called with.
+ * @param {unknown} options the user's, unchecked
+ * @param {Registry} registry
+ */
+function readEnvironmentOptions(options, registry) {
+  const { objects, rest } = split(options)
+  refuseEvents(objects.onEvent)
+  return {
+    ...encodeOptions(rest),
+    docker: ours(objects.client, 'client', registry.clients, CLIENT_METHODS, 'createNodeDockerClient()'),
+    leases: ours(
+      objects.leaseStore,
+      'leaseStore',
+      registry.leaseStores,
+      LEASE_STORE_METHODS,
+      'createMemoryLeaseStore()',
+    ),
+    snapshots: ours(
+      objects.snapshotStore,
+      'snapshotStore',
+      registry.snapshotStores,
+      SNAPSHOT_STORE_METHODS,
+      'createMemorySnapshotStore()',
+    ),
+  }
+}
+
+/** @param {unknown} options */
+function split(options) {
+  /** @type {Record<string, unknown>} */
+  const objects = {}
+  /** @type {Record<string, unknown>} */
+  const rest = Object.create(null)
+  let keys
+  try {
+    if (!isPlainObject(options))
+      throw invalid('The options of createDockerSandboxEnvironment', options, 'a plain object')
+    keys = Object.keys(options)
+  } catch (error) {
+    throw error instanceof SandboxError ? error : unreadable('The options of createDockerSandboxEnvironment', error)
+  }
+  for (const key of keys) {
+    const value = read(options, key, `Option ${key}`)
+    if (value !== undefined) (OBJECT_OPTIONS.includes(key) ? objects : rest)[key] = value
+  }
+  return { objects, rest }
+}
+
+/**
+ * @template {object} Handle
+ * @param {unknown} value
+ * @param {string} name of the option
+ * @param {WeakMap<object, Handle>} known
+ * @param {string[]} methods
+ * @param {string} maker for messages: what makes one of ours
+ * @returns {Handle | undefined}
+ */
+function ours(value, name, known, methods, maker) {
+  if (value === undefined) return undefined
+  if (typeof value !== 'object' || value === null)
+    throw invalid(`Option ${name}`, value, `an object like that of ${maker}`)
+  const handle = known.get(value)
+  if (handle) return handle
+  for (const method of methods) {
+    const member = read(value, method, `Option ${name}.${method}`)
+    if (typeof member !== 'function') throw invalid(`Option ${name}.${method}`, member, 'a method')
+  }
+  throw new SandboxError(
+    'UNSUPPORTED',
+    `Option ${name} is an object of the application's own; this version takes only one made by ${maker} or its siblings.`,
+  )
+}
+
+/** @param {unknown} onEvent */
+function refuseEvents(onEvent) {
+  if (onEvent === undefined) return
+  if (typeof onEvent !== 'function') throw invalid('Option onEvent', onEvent, 'a function')
+  throw new SandboxError('UNSUPPORTED', 'Option onEvent was given; this version reports no events yet. Leave it out.')
+}
+
+module.exports = { createRegistry, readEnvironmentOptions }

@@ -1,0 +1,228 @@
+// @ts-check
+'use strict'
+
+const { SandboxError, unwrap } = require('./errors.cjs')
+const { invalid, quote } = require('./describe.cjs')
+const { withSignal } = require('./abort.cjs')
+const { copyBytes } = require('./bytes.cjs')
+const { deepFreeze } = require('./canonical.cjs')
+const { encodeStrictly } = require('./encode.cjs')
+const { nonEmptyString, optionalNumber, path: checkPath, readOptions, strings } = require('./arguments.cjs')
+const { authorizer } = require('./authorize.cjs')
+const { releaser } = require('./release.cjs')
+
+/** @typedef {import('./native.cjs').NativeBinding} NativeBinding */
+/** @typedef {import('./native.cjs').SessionHandle} SessionHandle */
+
+/** What the session's methods and the tools have in common. @typedef {ReturnType<typeof operations>} Operations */
+
+const READ_ENCODINGS = ['bytes', 'utf8', 'base64']
+
+/**
+ * The native calls of a session with checked arguments and shaped results.
+ * @param {NativeBinding} binding
+ * @param {SessionHandle} handle
+ */
+function operations(binding, handle) {
+  return {
+    /**
+     * @param {unknown} given
+     * @param {string} encoding
+     * @param {{ offset?: unknown, limit?: unknown, signal?: unknown }} options
+     */
+    async read(given, encoding, { offset, limit, signal }) {
+      const path = checkPath(given)
+      const from = optionalNumber(offset, 'readFile offset')
+      const most = optionalNumber(limit, 'readFile limit')
+      const part = await withSignal(binding, signal, `Reading ${quote(path)}`, token =>
+        handle.readFile(path, encoding, from, most, token),
+      )
+      return {
+        path: part.path,
+        contents: encoding === 'bytes' ? part.data : part.text,
+        encoding: part.encoding,
+        offset: part.offset,
+        size: part.size,
+        truncated: part.truncated,
+        ...(part.trimmed ? { trimmed: true } : {}),
+      }
+    },
+
+    /**
+     * @param {unknown} given
+     * @param {Uint8Array} contents a private copy
+     * @param {{ mode?: unknown, signal?: unknown }} options
+     */
+    async write(given, contents, { mode, signal }) {
+      const path = checkPath(given)
+      const bits = optionalNumber(mode, 'writeFile mode')
+      const { path: written, size } = await withSignal(binding, signal, `Writing ${quote(path)}`, token =>
+        handle.writeFile(path, contents, bits, token),
+      )
+      return { path: written, size }
+    },
+
+    /**
+     * @param {unknown} given
+     * @param {string} contents
+     * @param {string} encoding
+     * @param {{ mode?: number | undefined, signal?: unknown }} options
+     */
+    async writeText(given, contents, encoding, { mode, signal }) {
+      const path = checkPath(given)
+      const { path: written, size } = await withSignal(binding, signal, `Writing ${quote(path)}`, token =>
+        handle.writeText(path, contents, encoding, mode, token),
+      )
+      return { path: written, size }
+    },
+
+    /**
+     * @param {unknown} given
+     * @param {{ depth?: unknown, limit?: unknown, signal?: unknown }} options
+     */
+    async list(given, { depth, limit, signal }) {
+      const path = checkPath(given)
+      const levels = optionalNumber(depth, 'list depth')
+      const most = optionalNumber(limit, 'list limit')
+      const listing = await withSignal(binding, signal, `Listing ${quote(path)}`, token =>
+        handle.list(path, levels, most, token),
+      )
+      const entries = listing.entries.map(({ path, type, size, mode }) => ({ path, type, size, mode }))
+      return { path: listing.path, entries, truncated: listing.truncated }
+    },
+
+    /** @param {Record<string, unknown>} request */
+    async exec({ command, args, cwd, env, stdin, timeoutMs, signal }) {
+      const name = nonEmptyString(command, 'exec command')
+      const request = {
+        command: name,
+        args: args === undefined ? undefined : strings(args, 'exec args'),
+        cwd: cwd === undefined ? undefined : checkPath(cwd),
+        env: env === undefined ? undefined : variables(env),
+        timeoutMs: optionalNumber(timeoutMs, 'exec timeoutMs'),
+      }
+      const json = encodeStrictly(request, 'exec')
+      const input = stdin === undefined ? undefined : copyBytes(stdin, 'exec stdin')
+      const result = await withSignal(binding, signal, `Running ${quote(name)}`, token =>
+        handle.exec(json, input, token),
+      )
+      return {
+        exitCode: result.exitCode ?? null,
+        ...(result.signal === undefined || result.signal === null ? {} : { signal: result.signal }),
+        outcome: result.outcome,
+        stdout: result.stdout,
+        stderr: result.stderr,
+        truncated: result.truncated,
+        timedOut: result.timedOut,
+        durationMs: result.durationMs,
+      }
+    },
+  }
+}
+
+/**
+ * @param {unknown} env
+ * @returns {Record<string, string>}
+ */
+function variables(env) {
+  const given = JSON.parse(encodeStrictly(env, 'exec env'))
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    throw invalid('exec env', env, 'an object of strings')
+  }
+  for (const [key, value] of Object.entries(given)) {
+    // The value stays out of the message: it may be a secret, whatever its type.
+    if (typeof value === 'string') continue
+    throw new SandboxError('CONFIG_INVALID', `exec env.${key} was a ${typeof value}; it must be a string.`)
+  }
+  return given
+}
+
+/** @param {string} name */
+const notYet = name => async () => {
+  throw new SandboxError('UNSUPPORTED', `session.${name}() is declared but this version cannot do it yet.`)
+}
+
+/**
+ * The session that `acquire` returns. Its methods need no `this`.
+ * @param {NativeBinding} binding
+ * @param {SessionHandle} handle
+ * @param {{ manifest: object, binding: object }} identity both frozen
+ * @param {import('./options.cjs').Registry} registry
+ */
+function createSession(binding, handle, identity, registry) {
+  const operate = operations(binding, handle)
+  const capabilities = deepFreeze(JSON.parse(unwrap(() => handle.capabilitiesJson())))
+  const { release, isReleased } = releaser(handle)
+  const session = {
+    ...identity,
+    capabilities,
+    authorize: authorizer(handle, isReleased),
+    /**
+     * @param {unknown} _request
+     * @param {unknown} operation
+     */
+    async execute(_request, operation) {
+      if (typeof operation !== 'function') throw invalid('The operation of execute', operation, 'a function')
+      if (isReleased()) throw released('execute')
+      return await operation()
+    },
+    release,
+    ...files(operate),
+    /** @param {unknown} request */
+    exec: async request =>
+      operate.exec(readOptions(request, 'exec', ['command', 'args', 'cwd', 'env', 'stdin', 'timeoutMs', 'signal'])),
+    execStream: notYet('execStream'),
+    spawn: notYet('spawn'),
+    snapshot: notYet('snapshot'),
+    readFileStream: notYet('readFileStream'),
+    writeFileStream: notYet('writeFileStream'),
+    /** Leaving an `await using` block ends the run, unless it was released before. */
+    [Symbol.asyncDispose]: () => release({ status: 'completed' }),
+  }
+  registry.sessions.set(session, operate)
+  return session
+}
+
+/** @param {Operations} operate */
+function files(operate) {
+  return {
+    /**
+     * @param {unknown} path
+     * @param {unknown} [options]
+     */
+    async readFile(path, options) {
+      const { encoding = 'bytes', ...rest } = readOptions(options, 'readFile', [
+        'encoding',
+        'offset',
+        'limit',
+        'signal',
+      ])
+      if (typeof encoding !== 'string' || !READ_ENCODINGS.includes(encoding)) {
+        throw invalid('readFile encoding', encoding, '"bytes", "utf8" or "base64"')
+      }
+      return await operate.read(path, encoding, rest)
+    },
+    /**
+     * @param {unknown} path
+     * @param {unknown} contents
+     * @param {unknown} [options]
+     */
+    async writeFile(path, contents, options) {
+      const rest = readOptions(options, 'writeFile', ['mode', 'signal'])
+      return await operate.write(path, copyBytes(contents, 'The contents for writeFile'), rest)
+    },
+    /**
+     * @param {unknown} [path]
+     * @param {unknown} [options]
+     */
+    async list(path = '.', options) {
+      return await operate.list(path, readOptions(options, 'list', ['depth', 'limit', 'signal']))
+    },
+  }
+}
+
+/** @param {string} what */
+const released = what =>
+  new SandboxError('RELEASED', `${what} was called on a session that is released; acquire the run again.`)
+
+module.exports = { createSession }

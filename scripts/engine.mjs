@@ -1,0 +1,135 @@
+// A private Docker engine for tests and examples: its own data, socket, containerd and addresses, gone when it stops.
+//
+//   node scripts/engine.mjs [--images busybox,debian,hostile]   starts one, prints its socket, stops on Ctrl-C
+//   node scripts/engine.mjs --collect                           removes what killed runs left
+//
+// It leaves the machine's own engine alone: a default bridge of its own and no iptables rules, which all engines of a
+// machine would share. (On docker0, --bip would move the other engine's bridge, and --bridge=none deletes it.) Networks
+// work, from a range of addresses that only this engine uses. What iptables does for them does not
+// happen here: an `--internal` network is not cut off from the machine's other networks, and ports are not published.
+
+import { spawn, spawnSync } from 'node:child_process'
+import { existsSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { firstNetwork, unusedBlock } from './lib/address-pool.mjs'
+import { onInterrupt } from './lib/cleanup.mjs'
+import { answers } from './lib/engine-api.mjs'
+import { collectStale, containerdNamespace, takePlace, tearDown } from './lib/engine-home.mjs'
+import { until } from './lib/proc.mjs'
+import { PATH, must } from './lib/run.mjs'
+import { IMAGES, loadImages } from './images.mjs'
+
+const START_MS = 60_000
+const THIS_FILE = fileURLToPath(import.meta.url)
+
+/** Why no private engine can be started here; undefined when one can. */
+export function whyNoPrivateEngine() {
+  if (process.platform !== 'linux') return 'a private engine needs Linux'
+  if (process.getuid() !== 0) return 'a private engine needs root'
+  const found = PATH.split(':').some(folder => existsSync(join(folder, 'dockerd')))
+  return found ? undefined : 'dockerd is not installed (Debian package docker.io)'
+}
+
+/**
+ * Starts an engine, loads `images` (names of `IMAGES`) and resolves to `{ socketPath, stop }`. `stop()` ends it with its
+ * containers and removes all of it; so do a signal to this process and its exit. Rejects with the end of the engine's
+ * log when it does not answer within 60 s.
+ */
+export async function startEngine({ images = [] } = {}) {
+  const reason = whyNoPrivateEngine()
+  if (reason) throw new Error(`Cannot start a private engine: ${reason}`)
+  await collectStale()
+  const { folder, number } = takePlace()
+  const stop = stopper(folder)
+  try {
+    const child = await spawnEngine(folder, number)
+    const socketPath = join(folder, 'docker.sock')
+    await waitForAnswer(child, folder, socketPath)
+    await loadImages(socketPath, images)
+    return { socketPath, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function spawnEngine(folder, number) {
+  const namespace = containerdNamespace(folder)
+  // An empty configuration of its own, or dockerd would read the machine's /etc/docker/daemon.json.
+  writeFileSync(join(folder, 'daemon.json'), '{}')
+  const block = unusedBlock(number)
+  writeFileSync(join(folder, 'addresses'), block)
+  const bridge = await makeBridge(`sandbox-test${number}`, block)
+  const args = [
+    `--config-file=${join(folder, 'daemon.json')}`,
+    `--pidfile=${join(folder, 'dockerd.pid')}`,
+    `--data-root=${join(folder, 'data')}`,
+    `--exec-root=${join(folder, 'exec')}`,
+    `--host=unix://${join(folder, 'docker.sock')}`,
+    `--bridge=${bridge}`,
+    '--iptables=false',
+    '--ip-forward=false',
+    '--ip-masq=false',
+    // Small networks, so that the block holds 128 of them.
+    `--default-address-pool=base=${block},size=28`,
+    // Where the machine runs containerd as a service, dockerd uses that one: containers must not mix there.
+    `--containerd-namespace=${namespace}`,
+    `--containerd-plugins-namespace=${namespace}-plugins`,
+    '--exec-opt=native.cgroupdriver=cgroupfs',
+  ]
+  const log = openSync(join(folder, 'dockerd.log'), 'a')
+  // setpriv has the kernel end the engine when this process is killed with SIGKILL and cannot do it itself.
+  const child = spawn('setpriv', ['--pdeathsig', 'TERM', 'dockerd', ...args], {
+    env: { PATH, HOME: folder },
+    stdio: ['ignore', log, log],
+    detached: true,
+  })
+  child.on('error', () => {})
+  return child
+}
+
+// dockerd makes no bridge but docker0 itself. Tearing down removes this one with those of user-defined networks.
+async function makeBridge(name, block) {
+  const ip = (...args) => must(`making the bridge ${name}`, 'busybox', ['ip', ...args])
+  await ip('link', 'add', name, 'type', 'bridge')
+  await ip('addr', 'add', firstNetwork(block), 'dev', name)
+  await ip('link', 'set', name, 'up')
+  return name
+}
+
+async function waitForAnswer(child, folder, socketPath) {
+  const ended = () => child.pid === undefined || child.exitCode !== null || child.signalCode !== null
+  await until(async () => ended() || (await answers(socketPath)), START_MS)
+  if (!ended() && (await answers(socketPath))) return
+  const log = readFileSync(join(folder, 'dockerd.log'), 'utf8').trim().split('\n').slice(-30).join('\n')
+  const what = ended() ? 'ended at once' : `did not answer within ${START_MS / 1000} s`
+  throw new Error(`The private engine ${what}. The end of its log:\n${log}`)
+}
+
+function stopper(folder) {
+  let stopped
+  const stop = () => {
+    stopped ??= tearDown(folder).finally(() => {
+      forget()
+      process.off('exit', onExit)
+    })
+    return stopped
+  }
+  // At exit only synchronous work is done, so another process does it.
+  const onExit = () => spawnSync(process.execPath, [THIS_FILE, '--tear-down', folder], { stdio: 'inherit' })
+  const forget = onInterrupt(stop)
+  process.on('exit', onExit)
+  return stop
+}
+
+async function main([flag, value]) {
+  if (flag === '--tear-down') return tearDown(value)
+  if (flag === '--collect') return collectStale()
+  const images = flag === '--images' ? value.split(',') : Object.keys(IMAGES)
+  const { socketPath } = await startEngine({ images })
+  console.log(`export DOCKER_HOST=unix://${socketPath}`)
+  setInterval(() => {}, 2 ** 30)
+}
+
+if (process.argv[1] === THIS_FILE) await main(process.argv.slice(2))

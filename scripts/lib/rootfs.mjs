@@ -1,0 +1,92 @@
+// Root file systems for test images, as tar files that are kept between runs.
+
+import { createHash } from 'node:crypto'
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync } from 'node:fs'
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { onInterrupt } from './cleanup.mjs'
+import { must } from './run.mjs'
+import { findOnPath } from './tools.mjs'
+
+const SUITE = 'bookworm'
+
+// Visible in `docker top`, and it keeps the container running: a test that lets it run sees that it did.
+const EVIL = '#!/bin/sh\necho evil ran\ntouch /data/evil-ran\nexec /bin/sleep 100000\n'
+
+/** BusyBox alone: its applets as links where BusyBox itself would put them, no user database. */
+export function busyboxTar() {
+  return kept('busybox', fillWithBusybox)
+}
+
+/** BusyBox with a first process of its own. */
+export function hostileTar() {
+  return kept('hostile', async folder => {
+    await fillWithBusybox(folder)
+    writeFileSync(join(folder, 'bin/evil'), EVIL, { mode: 0o755 })
+  })
+}
+
+/** A minimal Debian: GNU tools, a dynamic linker, a user database. Takes about half a minute the first time. */
+export function debianTar() {
+  return kept(`debian-${SUITE}`, async folder => {
+    const mirror = await debianMirror()
+    // In a mount namespace of its own: debootstrap mounts /proc in the folder, and may be interrupted.
+    const args = ['--mount', 'debootstrap', '--variant=minbase', SUITE, folder, ...mirror]
+    await must('making a Debian root file system', 'unshare', args)
+    for (const name of ['var/cache/apt', 'var/lib/apt/lists']) rmSync(join(folder, name), { recursive: true })
+  })
+}
+
+/** Whether an ELF file needs no dynamic linker: the linker's name would be near the start of the file. */
+export function isStatic(path) {
+  return !readFileSync(path).subarray(0, 4096).includes('/ld-')
+}
+
+async function fillWithBusybox(folder) {
+  const busybox = findOnPath('busybox')
+  if (!busybox || !isStatic(busybox)) throw new Error('No static busybox: install the Debian package busybox-static')
+  for (const name of ['bin', 'dev', 'etc', 'proc', 'sys', 'tmp']) mkdirSync(join(folder, name))
+  chmodSync(join(folder, 'tmp'), 0o1777)
+  copyFileSync(busybox, join(folder, 'bin/busybox'))
+  const applets = await must('listing the applets', busybox, ['--list-full'])
+  for (const applet of applets.trim().split('\n')) {
+    mkdirSync(dirname(join(folder, applet)), { recursive: true })
+    if (applet !== 'bin/busybox') symlinkSync('/bin/busybox', join(folder, applet))
+  }
+}
+
+// The mirror that this machine's apt is set to, as an argument list; empty for debootstrap's own choice.
+async function debianMirror() {
+  const filters = [`Codename: ${SUITE}`, 'Component: main', 'Created-By: Packages']
+  const sites = await must('asking apt for its mirror', 'apt-get', ['indextargets', '--format', '$(SITE)', ...filters])
+  return sites.trim().split('\n').filter(Boolean).slice(0, 1)
+}
+
+// The tar of what `fill` puts into an empty folder. Its name has a hash of this file, the recipe.
+async function kept(name, fill) {
+  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sandbox-docker')
+  const recipe = createHash('sha256')
+    .update(readFileSync(new URL(import.meta.url)))
+    .digest('hex')
+    .slice(0, 12)
+  const path = join(cache, `${name}-${process.arch}-${recipe}.tar`)
+  if (existsSync(path)) return path
+  mkdirSync(cache, { recursive: true })
+  const folder = mkdtempSync(join(tmpdir(), 'sandbox-docker-rootfs-'))
+  // Renamed when whole, so that neither an interrupted run nor one beside this one leaves half a file.
+  const draft = `${path}.${process.pid}`
+  const remove = () => [folder, draft].forEach(left => rmSync(left, { recursive: true, force: true }))
+  const forget = onInterrupt(remove)
+  try {
+    // mkdtemp makes a folder for this user alone, but it becomes the image's root.
+    chmodSync(folder, 0o755)
+    await fill(folder)
+    await must('packing an image', 'tar', ['--create', '--file', draft, '--directory', folder, '--numeric-owner', '.'])
+    renameSync(draft, path)
+    return path
+  } finally {
+    remove()
+    forget()
+  }
+}

@@ -1,0 +1,103 @@
+// The stages of `npm test`, in order. Each resolves to `{ passed, failed }`, or throws: one failure.
+
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { build, checkGenerated } from '../build.mjs'
+import { startEngine } from '../engine.mjs'
+import { IMAGES } from '../images.mjs'
+import { setup } from '../setup.mjs'
+import { ROOT, run } from './run.mjs'
+import { add, single, totalsOf } from './totals.mjs'
+
+const ONE = { passed: 1, failed: 0 }
+const TESTS = '__test__'
+
+// The longest that one test may take under bun, whose own limit is 5 s, and a whole file under Node: one that hangs fails.
+const TEST_MS = 60_000
+const FILE_MS = 600_000
+
+// `needs` are stages without which this one cannot run; they are run first even when only this one was asked for.
+export const STAGES = {
+  setup: { run: () => setup().then(() => ONE) },
+  build: { needs: ['setup'], run: () => build().then(() => ONE) },
+  lint: { needs: ['build'], run: lint },
+  rust: { needs: ['setup'], run: rust },
+  engine: { needs: ['setup'], run: engine },
+  bun: { needs: ['build', 'engine'], run: bun },
+  node: { needs: ['build', 'engine'], run: node },
+  types: { needs: ['setup'], run: types },
+  pack: { needs: ['build', 'engine'], run: pack },
+}
+
+async function lint() {
+  const checks = [
+    ['cargo', 'fmt', '--check'],
+    ['cargo', 'clippy', '--all-targets', '--no-default-features', '--', '-D', 'warnings'],
+    ['cargo', 'clippy', '--all-targets', '--', '-D', 'warnings'],
+    [tool('oxlint'), '--deny-warnings'],
+    [tool('prettier'), '--check', '.'],
+  ]
+  const results = []
+  for (const [command, ...args] of checks) results.push(single(await run(command, args)))
+  const generated = await checkGenerated().then(() => ({ code: 0 }), failure)
+  return add([...results, single(generated)])
+}
+
+async function rust() {
+  const results = []
+  // Without the default features there is no Node-API at all: the core must build and pass alone.
+  for (const features of [['--no-default-features'], []]) {
+    results.push(totalsOf('cargo', await run('cargo', ['test', '--no-fail-fast', ...features])))
+  }
+  return add(results)
+}
+
+async function engine(context) {
+  const { socketPath, stop } = await startEngine({ images: Object.keys(IMAGES) })
+  context.env.SANDBOX_TEST_SOCKET = socketPath
+  context.stop = stop
+  return ONE
+}
+
+// One file at a time: tests look for leftovers on the engine that they share.
+async function bun({ env }) {
+  return totalsOf('bun', await run(tool('bun'), ['test', `--timeout=${TEST_MS}`, ...testFiles(TESTS)], { env }))
+}
+
+async function node({ env }) {
+  return totalsOf('node', await runNode(testFiles(TESTS), env))
+}
+
+async function pack({ env }) {
+  return totalsOf('node', await runNode(testFiles(join(TESTS, 'pack')), env))
+}
+
+// Also type-checks js/ and the examples. `skipLibCheck` is off, so this also reads our declarations as a strict user's compiler does, in both resolutions.
+async function types() {
+  const results = []
+  for (const config of ['tsconfig.json', 'tsconfig.bundler.json']) {
+    results.push(single(await run(tool('tsc'), ['--project', config])))
+  }
+  return add(results)
+}
+
+function runNode(files, env) {
+  const flags = ['--test', '--test-concurrency=1', `--test-timeout=${FILE_MS}`, '--test-reporter=spec']
+  return run(process.execPath, [...flags, ...files], { env })
+}
+
+function testFiles(folder) {
+  const files = readdirSync(join(ROOT, folder)).filter(name => /\.test\.[cm]?js$/.test(name))
+  if (files.length === 0) throw new Error(`There is no test file in ${folder}`)
+  // With ./ in front bun takes it for a path; without, for a pattern.
+  return files.toSorted().map(name => `./${folder}/${name}`)
+}
+
+function tool(name) {
+  return join(ROOT, 'node_modules/.bin', name)
+}
+
+function failure(error) {
+  console.error(error.message)
+  return { code: 1 }
+}

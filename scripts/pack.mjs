@@ -1,0 +1,76 @@
+// Packs what is published: the main package and a package for each platform, as .tgz files.
+//
+//   node scripts/pack.mjs [--all] [--out FOLDER]   --all: fails unless the addon of every platform is there
+//
+// The package.json of this repository has no optionalDependencies on the platform packages: they are not in the registry
+// before a release, so `npm ci` could not install them. The packed one has them, with this exact version.
+
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { ROOT, must } from './lib/run.mjs'
+
+const MAIN = readJson(join(ROOT, 'package.json'))
+
+/** The platform packages, `{ name, folder, manifest, addon }` each; `addon` is the path of the built file, if any. */
+export function platforms() {
+  return readdirSync(join(ROOT, 'npm')).map(name => {
+    const folder = join(ROOT, 'npm', name)
+    const manifest = readJson(join(folder, 'package.json'))
+    // A local build leaves the addon at the root; a release collects those of all platforms in their folders.
+    const places = [join(folder, manifest.main), join(ROOT, manifest.main)]
+    return { name, folder, manifest, addon: places.find(existsSync) }
+  })
+}
+
+/**
+ * Writes the packages into `out` and resolves to `{ main, platforms }`, the paths of their .tgz files. Platforms whose
+ * addon is not built are left out, also of the main package's dependencies; with `all` their absence is an error.
+ */
+export async function pack({ out, all = false }) {
+  const built = platforms().filter(({ addon }) => addon)
+  const missing = platforms().filter(({ addon }) => !addon)
+  if (built.length === 0) throw new Error('No addon to pack: run `npm run build` first')
+  if (all && missing.length > 0) throw new Error(`No addon for ${missing.map(({ name }) => name).join(', ')}`)
+  mkdirSync(out, { recursive: true })
+  const paths = []
+  for (const platform of built) paths.push(await packPlatform(platform, out))
+  return { main: await packMain(built, out), platforms: paths }
+}
+
+function packMain(built, out) {
+  const { scripts: _scripts, devDependencies: _dev, allowScripts: _allow, napi: _napi, ...published } = MAIN
+  const optionalDependencies = Object.fromEntries(built.map(({ manifest }) => [manifest.name, MAIN.version]))
+  const files = ['README.md', 'LICENSE', ...MAIN.files].map(name => join(ROOT, name))
+  return packFolder(files, { ...published, optionalDependencies }, out)
+}
+
+function packPlatform({ folder, manifest, addon }, out) {
+  return packFolder([join(folder, 'README.md'), join(ROOT, 'LICENSE'), addon], manifest, out)
+}
+
+// In a folder of its own, so that nothing but these files can get in.
+async function packFolder(files, manifest, out) {
+  const stage = mkdtempSync(join(tmpdir(), 'sandbox-docker-pack-'))
+  try {
+    for (const file of files) cpSync(file, join(stage, file.slice(file.lastIndexOf('/') + 1)), { recursive: true })
+    writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+    const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', resolve(out)]
+    await must(`packing ${manifest.name}`, 'npm', args, { cwd: stage })
+    return join(resolve(out), `${manifest.name.replace('@', '').replace('/', '-')}-${manifest.version}.tgz`)
+  } finally {
+    rmSync(stage, { recursive: true })
+  }
+}
+
+function readJson(path) {
+  return JSON.parse(readFileSync(path, 'utf8'))
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { values } = parseArgs({ options: { all: { type: 'boolean' }, out: { type: 'string' } } })
+  const packed = await pack({ out: 'packed', ...values })
+  for (const path of [packed.main, ...packed.platforms]) console.log(path)
+}

@@ -1,0 +1,59 @@
+// `npm test`: everything that must hold, from nothing, ending with one line `N passed, N failed`.
+//
+//   node scripts/test.mjs [--only rust,bun]   some stages and what they need; their names are in lib/stages.mjs
+
+import { parseArgs } from 'node:util'
+import { STAGES } from './lib/stages.mjs'
+import { add } from './lib/totals.mjs'
+
+const { values } = parseArgs({ options: { only: { type: 'string' } } })
+const wanted = values.only ? values.only.split(',') : Object.keys(STAGES)
+const unknown = wanted.filter(name => !STAGES[name])
+if (unknown.length > 0) {
+  console.error(`No stage ${unknown.join(', ')}; there are ${Object.keys(STAGES).join(', ')}`)
+  process.exit(2)
+}
+
+const results = new Map()
+const context = { env: {}, stop: async () => {} }
+for (const name of inOrder(wanted)) {
+  const start = Date.now()
+  console.log(`\n=== ${name}`)
+  const result = await runStage(name)
+  results.set(name, { ...result, seconds: (Date.now() - start) / 1000 })
+}
+await context.stop()
+report()
+
+async function runStage(name) {
+  const missing = (STAGES[name].needs ?? []).filter(needed => results.get(needed).failed > 0)
+  try {
+    if (missing.length > 0) throw new Error(`not run: ${missing.join(', ')} failed`)
+    return await STAGES[name].run(context)
+  } catch (error) {
+    console.error(`${name}: ${error.message}`)
+    return { passed: 0, failed: 1 }
+  }
+}
+
+function inOrder(names) {
+  const needed = new Set()
+  const require = name => {
+    for (const other of STAGES[name].needs ?? []) require(other)
+    needed.add(name)
+  }
+  names.forEach(require)
+  return Object.keys(STAGES).filter(name => needed.has(name))
+}
+
+function report() {
+  console.log()
+  for (const [name, { passed, failed, seconds }] of results) {
+    console.log(
+      `${name.padEnd(8)} ${seconds.toFixed(1).padStart(7)} s  ${passed} ok${failed > 0 ? `, ${failed} FAILED` : ''}`,
+    )
+  }
+  const { passed, failed } = add([...results.values()])
+  console.log(`\n${passed} passed, ${failed} failed`)
+  process.exitCode = failed > 0 ? 1 : 0
+}

@@ -1,0 +1,162 @@
+//! What all runs of one environment share.
+
+use std::sync::{Arc, OnceLock};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+use tokio_util::task::TaskTracker;
+
+use super::host::Host;
+use super::manifest::manifest;
+use super::options::{Assurance, Options, Pull};
+use super::spec::enforcement_gaps;
+use crate::cancel::Cancel;
+use crate::docker::Engine;
+use crate::docker::model::ImageInspection;
+use crate::error::{Result, fail};
+use crate::store::lease::LeaseStore;
+use crate::store::snapshot::SnapshotStore;
+
+/// Everything an environment is made of.
+pub struct Parts {
+  /// The options, checked.
+  pub options: Options,
+  /// Where containers run.
+  pub engine: Arc<dyn Engine>,
+  /// Who holds which run.
+  pub leases: Arc<dyn LeaseStore>,
+  /// Workspaces of runs that wait.
+  pub snapshots: Arc<dyn SnapshotStore>,
+}
+
+/// Shared by an environment and its sessions.
+pub struct Core {
+  /// The options, checked.
+  pub options: Options,
+  /// Where containers run.
+  pub engine: Arc<dyn Engine>,
+  /// Who holds which run.
+  pub leases: Arc<dyn LeaseStore>,
+  /// Workspaces of runs that wait.
+  pub snapshots: Arc<dyn SnapshotStore>,
+  /// Whose leases `sweep` looks after.
+  pub owner_id: String,
+  /// This process.
+  pub host: Host,
+  /// Cancelled by `close`.
+  pub closed: Cancel,
+  /// The heartbeats of open sessions.
+  pub beats: TaskTracker,
+  manifest: serde_json::Value,
+  fingerprint: OnceLock<String>,
+  enforced: OnceCell<()>,
+  image: OnceCell<ImageInspection>,
+}
+
+impl Core {
+  /// Puts an environment together. Nothing is asked of the engine yet.
+  pub fn new(parts: Parts) -> Result<Self> {
+    let Parts { options, engine, leases, snapshots } = parts;
+    let owner_id = match &options.owner_id {
+      Some(owner_id) => owner_id.clone(),
+      None => super::host::random_token()?,
+    };
+    let manifest = manifest(&options);
+    Ok(Self {
+      options,
+      engine,
+      leases,
+      snapshots,
+      owner_id,
+      host: Host::current(),
+      closed: Cancel::new(),
+      beats: TaskTracker::new(),
+      manifest,
+      fingerprint: OnceLock::new(),
+      enforced: OnceCell::new(),
+      image: OnceCell::new(),
+    })
+  }
+
+  /// What the environment promises, as the runtime reads it.
+  pub const fn manifest(&self) -> &serde_json::Value {
+    &self.manifest
+  }
+
+  /// Takes the canonical text of the manifest, which only JavaScript can make (its keys are sorted by the process's
+  /// locale), and returns the fingerprint. Later texts change nothing.
+  pub fn seal(&self, canonical: &str) -> String {
+    let hex = || {
+      let digest = Sha256::digest(canonical.as_bytes());
+      format!("sha256:{}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    };
+    self.fingerprint.get_or_init(hex).clone()
+  }
+
+  /// The fingerprint, once sealed.
+  pub fn fingerprint(&self) -> Result<&str> {
+    self
+      .fingerprint
+      .get()
+      .map(String::as_str)
+      .ok_or_else(|| fail!(Internal, "The environment's fingerprint was not set before its first use."))
+  }
+
+  /// `RELEASED` after `close`.
+  pub fn check_open(&self) -> Result<()> {
+    if self.closed.is_cancelled() {
+      return Err(fail!(Released, "Environment {} is closed; create another one.", self.options.id));
+    }
+    Ok(())
+  }
+
+  /// Ends what this environment keeps alive in this process: operations of open sessions end, and their runs are handed
+  /// back, to be acquired again by another environment. Containers stay until then, or until `sweep`.
+  pub async fn close(&self) {
+    self.closed.cancel();
+    self.beats.close();
+    self.beats.wait().await;
+  }
+
+  /// With `assurance: "enforced"`, the engine must be able to enforce every limit. Asked once.
+  pub async fn check_enforcement(&self) -> Result<()> {
+    if self.options.assurance == Assurance::BestEffort {
+      return Ok(());
+    }
+    let ask = || async {
+      let gaps = enforcement_gaps(&self.engine.info().await?);
+      if gaps.is_empty() {
+        return Ok(());
+      }
+      Err(fail!(
+        Unsupported,
+        "assurance is \"enforced\", but this Docker engine cannot enforce: {}. Use an engine that can, or assurance: \"best-effort\".",
+        gaps.join(", ")
+      ))
+    };
+    self.enforced.get_or_try_init(ask).await.copied()
+  }
+
+  /// The image, fetched if that is wanted. Concurrent runs share one fetch.
+  pub async fn image(&self, cancel: &Cancel) -> Result<&ImageInspection> {
+    self.image.get_or_try_init(|| self.find_image(cancel)).await
+  }
+
+  async fn find_image(&self, cancel: &Cancel) -> Result<ImageInspection> {
+    let name = &self.options.image;
+    if self.options.pull == Pull::Always {
+      self.engine.pull_image(name, cancel).await?;
+    }
+    match self.engine.inspect_image(name).await {
+      Err(absent) if absent.is_not_found() && self.options.pull == Pull::Missing => {
+        self.engine.pull_image(name, cancel).await?;
+        self.engine.inspect_image(name).await
+      }
+      Err(absent) if absent.is_not_found() => Err(fail!(
+        ImageMissing,
+        "Image {name} is not on the Docker engine and pull is \"never\". Run \"docker pull {name}\", or pass another image."
+      )),
+      found => found,
+    }
+  }
+}

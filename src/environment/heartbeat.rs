@@ -1,0 +1,74 @@
+//! While a run is held, its holder says so, and its lease is renewed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::acquire::expiry;
+use super::core::Core;
+use super::host::now_ms;
+use super::session::Session;
+use crate::cancel::Cancel;
+use crate::limits::HEARTBEAT_INTERVAL;
+
+/// Beats until the session ends, its environment is closed, or another holder has the lease.
+pub fn start(session: &Session) {
+  let (session, life) = (session.clone(), session.life().clone());
+  let beats = session.core().beats.clone();
+  beats.spawn(async move {
+    let mut beat = interval(beat_interval(session.core()));
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick comes at once, and the lease was written just now.
+    beat.tick().await;
+    loop {
+      tokio::select! {
+        biased;
+        () = life.cancelled() => return hand_back(&session).await,
+        _ = beat.tick() => {}
+      }
+      if !renew(&session, &life).await {
+        return;
+      }
+    }
+  });
+}
+
+/// After `close` nobody in this process works on the run: another holder need not wait until this one is silent.
+async fn hand_back(session: &Session) {
+  if !session.core().closed.is_cancelled() || session.is_released() {
+    return;
+  }
+  session.running().close();
+  session.running().wait().await;
+  let mut record = session.record().lock().await;
+  record.holder = None;
+  // A store that fails here leaves the holder on record, which then falls silent.
+  session.core().leases.save(&record, Some(session.fence())).await.ok();
+}
+
+/// A short lease is renewed often enough.
+fn beat_interval(core: &Arc<Core>) -> Duration {
+  HEARTBEAT_INTERVAL.min(core.options.lease / 3).max(Duration::from_millis(10))
+}
+
+/// False when the lease is another holder's. A store that fails is tried again at the next beat: until the lease ends
+/// or others find this holder silent, the run is still ours.
+async fn renew(session: &Session, life: &Cancel) -> bool {
+  let mut record = session.record().lock().await;
+  if life.is_cancelled() {
+    return false;
+  }
+  record.expires_at = expiry(session.core());
+  if let Some(holder) = &mut record.holder {
+    holder.heartbeat_at = now_ms();
+  }
+  match session.core().leases.save(&record, Some(session.fence())).await {
+    Ok(true) => true,
+    Ok(false) => {
+      life.cancel();
+      false
+    }
+    Err(_failed) => true,
+  }
+}

@@ -1,0 +1,111 @@
+//! Who this process is, and whether another holder still lives: boot id, process id and start time together, since a
+//! process id alone is used again.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Result, fail};
+use crate::limits::HOLDER_SILENCE;
+use crate::store::lease::Holder;
+
+/// Milliseconds since 1970, as lease records have them.
+pub fn now_ms() -> u64 {
+  let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+  u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// 256 random bits in hexadecimal.
+pub fn random_token() -> Result<String> {
+  let mut random = [0u8; 32];
+  getrandom::fill(&mut random)
+    .map_err(|error| fail!(Internal, "The system gave no random bytes.").with_source(error))?;
+  Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// This process, as a holder of leases.
+#[derive(Clone, Debug)]
+pub struct Host {
+  host_id: String,
+  boot_id: String,
+  pid: u32,
+  start_time: u64,
+}
+
+impl Host {
+  /// Reads what the system says of this process.
+  pub fn current() -> Self {
+    let read =
+      |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let pid = std::process::id();
+    Self {
+      // Without a machine id (not Linux, a bare container) nothing is known of processes elsewhere: they are taken
+      // for alive until they are silent.
+      host_id: read("/etc/machine-id"),
+      boot_id: read("/proc/sys/kernel/random/boot_id"),
+      pid,
+      start_time: start_time(pid).unwrap_or(0),
+    }
+  }
+
+  /// A new holder of this process, with a heartbeat now.
+  pub fn holder(&self) -> Result<Holder> {
+    Ok(Holder {
+      id: random_token()?,
+      host_id: self.host_id.clone(),
+      boot_id: self.boot_id.clone(),
+      pid: self.pid,
+      start_time: self.start_time,
+      heartbeat_at: now_ms(),
+    })
+  }
+
+  /// Nobody, a process of this host that has ended, or one that has been silent for too long.
+  pub fn is_free(&self, holder: Option<&Holder>, now: u64) -> bool {
+    let Some(holder) = holder else { return true };
+    let silence = u64::try_from(HOLDER_SILENCE.as_millis()).unwrap_or(u64::MAX);
+    now.saturating_sub(holder.heartbeat_at) > silence || self.is_dead(holder)
+  }
+
+  /// Only processes of the same boot of the same host can be looked up.
+  fn is_dead(&self, holder: &Holder) -> bool {
+    if self.host_id.is_empty()
+      || self.boot_id.is_empty()
+      || self.start_time == 0
+      || self.host_id != holder.host_id
+    {
+      return false;
+    }
+    holder.boot_id != self.boot_id || start_time(holder.pid) != Some(holder.start_time)
+  }
+}
+
+/// Clock ticks between boot and the start of a process (proc(5), field 22 of `stat`).
+fn start_time(pid: u32) -> Option<u64> {
+  let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+  // The name in brackets may hold anything, brackets and spaces included; the fields behind it start at the third.
+  stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  #[test]
+  fn the_living_hold_and_the_dead_do_not() {
+    let host = Host { host_id: "h".into(), boot_id: "b".into(), pid: std::process::id(), ..Host::current() };
+    let (now, mine) = (now_ms(), host.holder().unwrap());
+    assert!(host.is_free(None, now));
+    assert!(!host.is_free(Some(&mine), now));
+    let silent = Holder { heartbeat_at: now - 20_001, ..mine.clone() };
+    assert!(host.is_free(Some(&silent), now));
+    let brink = Holder { heartbeat_at: now - 20_000, ..mine.clone() };
+    assert!(!host.is_free(Some(&brink), now));
+    let reused_pid = Holder { start_time: mine.start_time + 1, ..mine.clone() };
+    assert!(host.is_free(Some(&reused_pid), now));
+    let before_reboot = Holder { boot_id: "older".into(), ..mine.clone() };
+    assert!(host.is_free(Some(&before_reboot), now));
+    let elsewhere = Holder { host_id: "other".into(), pid: u32::MAX, ..mine.clone() };
+    assert!(!host.is_free(Some(&elsewhere), now));
+    let ahead = Holder { heartbeat_at: now + 3_600_000, ..mine };
+    assert!(!host.is_free(Some(&ahead), now));
+  }
+}

@@ -1,0 +1,95 @@
+//! Cleaning up after hosts that died: leases of this owner that ended, containers of this owner that no lease holds.
+
+use serde::Serialize;
+
+use super::core::Core;
+use super::create::nonce;
+use super::host::now_ms;
+use super::release::remove_everything;
+use super::spec;
+use super::status;
+use crate::docker::model::ListedContainer;
+use crate::error::Result;
+use crate::store::lease::LeaseRecord;
+
+/// A container this young may belong to an acquire that has not saved its lease yet.
+const SETTLING_SECONDS: u64 = 120;
+
+/// What a sweep did.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SweepReport {
+  /// Run ids whose lease ended and whose resources were removed.
+  pub expired_runs: Vec<String>,
+  /// Names of containers that no lease held and that were removed.
+  pub removed_containers: Vec<String>,
+  /// What should have been removed and could not be, with the reason.
+  pub failures: Vec<String>,
+}
+
+/// Removes what this owner left. Never another owner's, another fingerprint's, or what a live lease holds.
+pub async fn sweep(core: &Core) -> Result<SweepReport> {
+  core.check_open()?;
+  let mut report = SweepReport::default();
+  let records = core.leases.list(&core.owner_id).await?;
+  for record in
+    records.into_iter().filter(|record| record.fingerprint.as_str() == core.fingerprint().unwrap_or_default())
+  {
+    end_expired(core, record, &mut report).await;
+  }
+  let label = format!("{}={}", spec::LABEL_OWNER, core.owner_id);
+  for container in core.engine.list_containers(&label).await? {
+    if let Some(name) = orphan(core, &container).await? {
+      match core.engine.remove_container(&container.id).await {
+        Ok(()) => report.removed_containers.push(name),
+        Err(gone) if gone.is_not_found() => {}
+        Err(error) => report.failures.push(format!("container {name}: {error}")),
+      }
+    }
+  }
+  Ok(report)
+}
+
+async fn end_expired(core: &Core, mut record: LeaseRecord, report: &mut SweepReport) {
+  let now = now_ms();
+  let over = now > record.expires_at || status::is_terminal(&record.status);
+  if !over || !core.host.is_free(record.holder.as_ref(), now) {
+    return;
+  }
+  let fence = record.fence;
+  record.fence += 1;
+  let run = record.run_id.clone();
+  let claimed = core.leases.save(&record, Some(fence)).await;
+  let ended = match claimed {
+    Ok(true) => remove_everything(core, &mut record).await,
+    // Somebody took it over this moment.
+    Ok(false) => return,
+    Err(error) => Err(error),
+  };
+  match ended {
+    Ok(()) => report.expired_runs.push(run),
+    Err(error) => report.failures.push(format!("run {run}: {error}")),
+  }
+}
+
+/// The container's name, where it is ours by labels and name, old enough, and no lease knows it. Labels alone prove
+/// nothing: an image made from one of our containers inherits them.
+async fn orphan(core: &Core, container: &ListedContainer) -> Result<Option<String>> {
+  let label = |name: &str| container.labels.get(name).map(String::as_str).unwrap_or_default();
+  let key = label(spec::LABEL_KEY);
+  let name = spec::container_name(key);
+  let ours = label(spec::LABEL) == "1"
+    && label(spec::LABEL_OWNER) == core.owner_id
+    && label(spec::LABEL_FINGERPRINT) == core.fingerprint()?
+    && !key.is_empty()
+    && container.names.iter().any(|found| found.strip_prefix('/') == Some(name.as_str()));
+  let age = (now_ms() / 1000).saturating_sub(u64::try_from(container.created).unwrap_or(0));
+  if !ours || age < SETTLING_SECONDS {
+    return Ok(None);
+  }
+  let lease = core.leases.load(key).await?;
+  let held = lease.is_some_and(|lease| {
+    lease.container_id == container.id || nonce(&lease.token) == label(spec::LABEL_NONCE)
+  });
+  Ok((!held).then_some(name))
+}
