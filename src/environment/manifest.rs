@@ -117,3 +117,6 @@ fn number(value: f64) -> Value {
 fn millis(duration: std::time::Duration) -> u64 {
   u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;
