@@ -22,7 +22,7 @@ fn of_the_defaults() {
       "maxMemoryMb": 256, "maxWorkspaceBytes": 67_108_864, "maxFileWriteBytes": 1_048_576,
     },
     "metadata": {
-      "image": "alpine:3.21", "pull": "missing", "user": "65534:65534", "cpus": 0.5, "pids": 64,
+      "image": "alpine:3.21", "user": "65534:65534", "cpus": 0.5, "pids": 64,
       "workspaceExec": false, "leaseMs": 900_000, "snapshot": "tar", "environmentVariables": [],
       "tools": ["sandbox_read_file", "sandbox_write_file", "sandbox_list", "sandbox_exec"],
     },
@@ -63,7 +63,7 @@ fn of_everything() {
       "maxWorkspaceBytes": 5, "maxFileWriteBytes": 4,
     },
     "metadata": {
-      "image": "i", "pull": "never", "runtime": "runsc", "user": "5:5", "cpus": 2, "pids": 65, "tmpMb": 1,
+      "image": "i", "runtime": "runsc", "user": "5:5", "cpus": 2, "pids": 65, "tmpMb": 1,
       "workspaceExec": true, "leaseMs": 1, "snapshot": "tar", "environmentVariables": ["A", "B"],
       "tools": ["sandbox_read_file", "sandbox_write_file", "sandbox_list", "sandbox_exec", "x"],
     },
