@@ -42,7 +42,9 @@ impl ArchiveUpload {
       tell.send(put.guard("Unpacking an archive", unpacking).await).ok();
     });
     let done = async move {
-      told.await.unwrap_or_else(|error| Err(fail!(Internal, "Unpacking an archive failed.").with_source(error)))
+      told
+        .await
+        .unwrap_or_else(|error| Err(fail!(Internal, "Unpacking an archive failed.").with_source(error)))
     };
     Self { pieces: Arc::new(Mutex::new(Some(pieces))), done: done.boxed().shared(), cancel }
   }

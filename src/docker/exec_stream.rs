@@ -130,7 +130,12 @@ impl Client {
   }
 
   /// Creates an exec in a running container; the id to start it with.
-  pub(super) async fn create_exec(&self, container: &str, spec: &ExecSpec<'_>, with_stdin: bool) -> Result<String> {
+  pub(super) async fn create_exec(
+    &self,
+    container: &str,
+    spec: &ExecSpec<'_>,
+    with_stdin: bool,
+  ) -> Result<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Created {

@@ -18,7 +18,8 @@ pub async fn get_whole_archive(engine: &dyn Engine, id: &str, path: &str, max_by
     tar.extend_from_slice(&piece?);
   }
   let name = path.rsplit('/').next().unwrap_or_default();
-  let stat = own_entry(&tar, name).unwrap_or_else(|| PathStat { name: name.to_owned(), ..PathStat::default() });
+  let stat =
+    own_entry(&tar, name).unwrap_or_else(|| PathStat { name: name.to_owned(), ..PathStat::default() });
   Ok(Archive { tar, stat })
 }
 
@@ -74,7 +75,10 @@ mod tests {
     let link = archive(EntryType::Symlink, "l", 0o777, Some("../x"), b"");
     assert_eq!(stat(&link, "l"), (0, 0o777, "../x".to_owned()));
     let long = "ä".repeat(120);
-    assert_eq!(stat(&archive(EntryType::Regular, &long, 0o600, None, b"1"), &long), (1, 0o600, String::new()));
+    assert_eq!(
+      stat(&archive(EntryType::Regular, &long, 0o600, None, b"1"), &long),
+      (1, 0o600, String::new())
+    );
   }
 
   #[test]

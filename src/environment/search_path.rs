@@ -12,9 +12,9 @@ pub fn is_safe(directory: &str) -> bool {
   let absolute = format!("/{}", clean.join("/"));
   directory.starts_with('/')
     && !clean.iter().any(|part| matches!(*part, "." | ".."))
-    && !UNSAFE.iter().any(|root| {
-      absolute.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
+    && !UNSAFE
+      .iter()
+      .any(|root| absolute.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
 /// An image's `PATH` without its unsafe directories.
@@ -33,8 +33,19 @@ mod tests {
       assert!(is_safe(safe), "{safe}");
     }
     for refused in [
-      "", ".", "bin", "./bin", "/workspace", "/workspace/bin", "//workspace/bin", "/usr/../workspace", "/./workspace",
-      "/tmp", "/tmp/x", "/proc/self/cwd", "/dev/shm",
+      "",
+      ".",
+      "bin",
+      "./bin",
+      "/workspace",
+      "/workspace/bin",
+      "//workspace/bin",
+      "/usr/../workspace",
+      "/./workspace",
+      "/tmp",
+      "/tmp/x",
+      "/proc/self/cwd",
+      "/dev/shm",
     ] {
       assert!(!is_safe(refused), "{refused}");
     }

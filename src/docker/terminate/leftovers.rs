@@ -92,10 +92,7 @@ mod tests {
     let top: Top = serde_json::from_str(text).unwrap();
     assert_eq!(top.leftovers(&target, "50"), Leftovers::Perhaps);
     let short = r#"{"Titles":["PID","PPID","SID"],"Processes":[["1"],[]]}"#;
-    assert_eq!(
-      serde_json::from_str::<Top>(short).unwrap().leftovers(&target, "50"),
-      Leftovers::None
-    );
+    assert_eq!(serde_json::from_str::<Top>(short).unwrap().leftovers(&target, "50"), Leftovers::None);
     let null = r#"{"Titles":["PID","PPID","SID"],"Processes":null}"#;
     assert_eq!(serde_json::from_str::<Top>(null).unwrap().leftovers(&target, "50"), Leftovers::None);
   }

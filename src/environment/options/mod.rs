@@ -196,4 +196,3 @@ pub struct Options {
   /// Socket of the engine, where the application passes no client of its own.
   pub socket_path: Option<PathBuf>,
 }
-

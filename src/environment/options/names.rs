@@ -17,9 +17,11 @@ pub const MAX_ENVIRONMENT_BYTES: usize = 1024 * 1024;
 /// What an id may be, for messages.
 pub const ID_MAY: &str = "a text of 1 to 512 bytes without control characters";
 /// What an image may be.
-pub const IMAGE_MAY: &str = "an image reference of 1 to 255 letters, digits and ._-/:@+[] that does not begin with \"-\"";
+pub const IMAGE_MAY: &str =
+  "an image reference of 1 to 255 letters, digits and ._-/:@+[] that does not begin with \"-\"";
 /// What a runtime may be.
-pub const RUNTIME_MAY: &str = "the name of an OCI runtime: 1 to 255 letters, digits and ._-/, not beginning with \"-\"";
+pub const RUNTIME_MAY: &str =
+  "the name of an OCI runtime: 1 to 255 letters, digits and ._-/, not beginning with \"-\"";
 /// What a user may be.
 pub const USER_MAY: &str =
   "\"uid\" or \"uid:gid\", each a whole number from 1 to 2147483646 without leading zeros (root is refused)";

@@ -12,8 +12,8 @@ use super::defaults::{
   MAX_WORKSPACE_BYTES, MEMORY_MB, PIDS, PIDS_PER_COMMAND, TMP_MB, USER,
 };
 use super::names::{
-  ID_MAY, IMAGE_MAY, MAX_ENVIRONMENT_BYTES, MAX_VARIABLE_BYTES, RUNTIME_MAY, TOOL_MAY, USER_MAY, VARIABLE_MAY,
-  is_id, is_image, is_runtime, is_tool, is_variable, parse_user,
+  ID_MAY, IMAGE_MAY, MAX_ENVIRONMENT_BYTES, MAX_VARIABLE_BYTES, RUNTIME_MAY, TOOL_MAY, USER_MAY,
+  VARIABLE_MAY, is_id, is_image, is_runtime, is_tool, is_variable, parse_user,
 };
 use super::reader::{Field, Fields};
 use super::workspace::read_workspace;
@@ -107,9 +107,10 @@ fn refuse_later_parts(root: &Fields<'_>) -> Result<()> {
   root.get("checkpointMs").unsupported()?;
   let snapshot = root.get("snapshot");
   match snapshot.choice(&[("tar", true), ("docker-commit", false)])? {
-    Some(false) => {
-      Err(fail!(Unsupported, "Option snapshot \"docker-commit\" is not supported by this version; use \"tar\"."))
-    }
+    Some(false) => Err(fail!(
+      Unsupported,
+      "Option snapshot \"docker-commit\" is not supported by this version; use \"tar\"."
+    )),
     _ => Ok(()),
   }
 }
@@ -136,7 +137,9 @@ fn read_limits(field: &Field<'_>) -> Result<Limits> {
     memory_mb: fields.get("memoryMb").whole_or_default(&MEMORY_MB)?,
     cpus: fields.get("cpus").number(CPUS)?,
     pids: narrow(pids)?,
-    command_timeout: Duration::from_millis(fields.get("commandTimeoutMs").whole_or_default(&COMMAND_TIMEOUT_MS)?),
+    command_timeout: Duration::from_millis(
+      fields.get("commandTimeoutMs").whole_or_default(&COMMAND_TIMEOUT_MS)?,
+    ),
     max_output_bytes: fields.get("maxOutputBytes").whole_or_default(&MAX_OUTPUT_BYTES)?,
     max_file_bytes: fields.get("maxFileBytes").whole_or_default(&MAX_FILE_BYTES)?,
     max_workspace_bytes: fields.get("maxWorkspaceBytes").whole_or_default(&MAX_WORKSPACE_BYTES)?,
@@ -213,9 +216,10 @@ fn read_network(field: &Field<'_>) -> Result<NetworkPolicy> {
   let mode = fields.get("mode");
   match mode.choice(&[("deny", true), ("allowlist", false)])? {
     Some(true) => field.fields(&["mode"]).map(|_| NetworkPolicy::Deny),
-    Some(false) => {
-      Err(fail!(Unsupported, "Option network.mode \"allowlist\" is not supported by this version; use \"deny\"."))
-    }
+    Some(false) => Err(fail!(
+      Unsupported,
+      "Option network.mode \"allowlist\" is not supported by this version; use \"deny\"."
+    )),
     None => Err(mode.wrong("\"deny\" or \"allowlist\"")),
   }
 }
@@ -228,7 +232,11 @@ fn read_env(field: &Field<'_>) -> Result<BTreeMap<String, String>> {
   let mut total = 0;
   for (name, variable) in field.object(&[])?.entries() {
     if !is_variable(name) {
-      return Err(fail!(ConfigInvalid, "Option env has a variable {}; a name must be {VARIABLE_MAY}.", quote(name)));
+      return Err(fail!(
+        ConfigInvalid,
+        "Option env has a variable {}; a name must be {VARIABLE_MAY}.",
+        quote(name)
+      ));
     }
     let value = variable.required_text("a string without NUL", |value| !value.contains('\0'))?;
     let size = name.len() + 1 + value.len();

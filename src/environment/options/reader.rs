@@ -47,7 +47,9 @@ impl<'a> Fields<'a> {
   }
 
   fn check_keys(&self) -> Result<()> {
-    let Some(unknown) = self.map.keys().find(|key| !self.known.contains(&key.as_str())) else { return Ok(()) };
+    let Some(unknown) = self.map.keys().find(|key| !self.known.contains(&key.as_str())) else {
+      return Ok(());
+    };
     let path = self.join(&shorten(unknown));
     let known: Vec<String> = self.known.iter().map(|key| self.join(key)).collect();
     Err(match closest(unknown, self.known) {
@@ -134,7 +136,9 @@ impl<'a> Field<'a> {
     match number {
       // Both ends are far below 2⁵³, so the comparison and the conversion are exact.
       Some(number) if number >= range.min as f64 && number <= range.max as f64 => Ok(Some(number as u64)),
-      _ => Err(self.wrong(format_args!("a whole number from {} to {} ({})", range.min, range.max, range.unit))),
+      _ => {
+        Err(self.wrong(format_args!("a whole number from {} to {} ({})", range.min, range.max, range.unit)))
+      }
     }
   }
 
@@ -190,7 +194,9 @@ impl<'a> Field<'a> {
   pub fn unsupported(&self) -> Result<()> {
     match self.value {
       None => Ok(()),
-      Some(_) => Err(fail!(Unsupported, "Option {} is not supported by this version; leave it out.", self.path)),
+      Some(_) => {
+        Err(fail!(Unsupported, "Option {} is not supported by this version; leave it out.", self.path))
+      }
     }
   }
 }
@@ -227,7 +233,8 @@ fn closest(key: &str, known: &[&'static str]) -> Option<&'static str> {
     return None;
   }
   let lower: Vec<char> = key.to_lowercase().chars().collect();
-  let scored = known.iter().map(|word| (edits(&lower, &word.to_lowercase().chars().collect::<Vec<_>>()), *word));
+  let scored =
+    known.iter().map(|word| (edits(&lower, &word.to_lowercase().chars().collect::<Vec<_>>()), *word));
   // Two edits turn any word of four letters into too many others.
   let (distance, word) = scored.min_by_key(|(distance, _)| *distance)?;
   (distance <= MAX_EDITS && distance * 2 < lower.len()).then_some(word)

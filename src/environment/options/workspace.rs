@@ -78,8 +78,9 @@ fn read_source(field: &Field<'_>) -> Result<Option<HostSource>> {
     !path.is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains('\0')
   })?;
   // Now, so that a later change of the working directory changes nothing.
-  let root = std::path::absolute(Path::new(&text))
-    .map_err(|error| fail!(ConfigInvalid, "Option {} cannot be made absolute.", root.path()).with_source(error))?;
+  let root = std::path::absolute(Path::new(&text)).map_err(|error| {
+    fail!(ConfigInvalid, "Option {} cannot be made absolute.", root.path()).with_source(error)
+  })?;
   let include = fields.get("include");
   if include.value().is_none() {
     return Err(include.wrong("an array of paths or globs below workspace.source.root"));
@@ -117,7 +118,8 @@ fn check_tree(workspace: &WorkspaceOptions, limits: &Limits) -> Result<()> {
     collect(file.path.parent(), &format!("workspace.files[{index}].path"), &files, &mut directories)?;
   }
   directories.insert(WorkspacePath::root());
-  let (entries, most) = ((directories.len() + files.len()) as u64, limits.workspace_inodes().min(MAX_ARCHIVE_ENTRIES));
+  let (entries, most) =
+    ((directories.len() + files.len()) as u64, limits.workspace_inodes().min(MAX_ARCHIVE_ENTRIES));
   if entries > most {
     return Err(fail!(
       ConfigInvalid,

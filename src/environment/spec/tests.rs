@@ -53,7 +53,14 @@ fn every_row_of_the_profile() {
     )]
     .into()
   );
-  assert_eq!(spec.env, ["HOME=/workspace".to_owned(), format!("PATH={}", search_path::DEFAULT_PATH), "TMPDIR=/workspace".to_owned()]);
+  assert_eq!(
+    spec.env,
+    [
+      "HOME=/workspace".to_owned(),
+      format!("PATH={}", search_path::DEFAULT_PATH),
+      "TMPDIR=/workspace".to_owned()
+    ]
+  );
 }
 
 #[test]
@@ -63,7 +70,8 @@ fn what_an_image_brings_is_dropped_masked_or_blanked() {
     spec.env,
     ["HOME=/workspace", "MINE=v", "PATH=/bin:/usr/bin", "TMPDIR=/workspace", "LD_PRELOAD", "SECRET"]
   );
-  let masked: Vec<_> = spec.tmpfs.iter().filter(|(_, how)| how.starts_with("ro,")).map(|(path, _)| path.as_str()).collect();
+  let masked: Vec<_> =
+    spec.tmpfs.iter().filter(|(_, how)| how.starts_with("ro,")).map(|(path, _)| path.as_str()).collect();
   assert_eq!(masked, ["/data", "/logs", "/workspace/deep"]);
   assert!(spec.tmpfs["/workspace"].starts_with("rw,"));
   assert_eq!(spec.labels["zhivex.sandbox"], "1");
@@ -74,9 +82,13 @@ fn what_an_image_brings_is_dropped_masked_or_blanked() {
 
 #[test]
 fn a_tmp_and_programs_in_the_workspace_are_asked_for() {
-  let options = options(json!({ "tmp": { "sizeMb": 8 }, "workspace": { "id": "ws", "exec": true }, "runtime": "runsc" }));
+  let options =
+    options(json!({ "tmp": { "sizeMb": 8 }, "workspace": { "id": "ws", "exec": true }, "runtime": "runsc" }));
   let spec = spec_of(&options, &hostile_image());
-  assert_eq!(spec.tmpfs["/tmp"], "rw,nosuid,nodev,noexec,size=8388608,nr_inodes=2048,uid=65534,gid=65534,mode=0700");
+  assert_eq!(
+    spec.tmpfs["/tmp"],
+    "rw,nosuid,nodev,noexec,size=8388608,nr_inodes=2048,uid=65534,gid=65534,mode=0700"
+  );
   assert!(spec.tmpfs["/workspace"].contains(",exec,"));
   assert!(spec.env.contains(&"TMPDIR=/tmp".to_owned()));
   assert_eq!(spec.runtime.as_deref(), Some("runsc"));
