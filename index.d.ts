@@ -174,21 +174,24 @@ export type NetworkOptions =
 
 /** Bounds of a run. All are part of the manifest's fingerprint. */
 export interface LimitOptions {
-  /** Memory of the container in MiB, the workspace included; there is no swap. Default 256. */
+  /** Memory of the container in MiB, the workspace included, at least 6; there is no swap. Default 256. */
   memoryMb?: number
-  /** CPU quota in CPUs; fractions are possible. Default 0.5. */
+  /** CPU quota in CPUs, 0.01 to 1,024. Default 0.5. */
   cpus?: number
-  /** Processes and threads. Default 64. */
+  /** Processes and threads, at least 8. Default 64. */
   pids?: number
-  /** Longest run of a command in milliseconds. Default 10,000. */
+  /** Longest run of a command in milliseconds, at most a day. Default 10,000. */
   commandTimeoutMs?: number
-  /** Cap of standard output and of standard error, each, in bytes. Default 1 MiB. */
+  /** Cap of standard output and of standard error, each, in bytes, at most 256 MiB. Default 1 MiB. */
   maxOutputBytes?: number
-  /** Largest file that tools and seeding read or write, in bytes; not what a command writes. Default 1 MiB. */
+  /**
+   * Largest file that tools and seeding read or write, in bytes, at most 256 MiB; not what a command writes.
+   * Default 1 MiB.
+   */
   maxFileBytes?: number
   /** Size of the workspace in bytes; with `tmp` it must stay below the memory limit. Default 64 MiB. */
   maxWorkspaceBytes?: number
-  /** Commands of one run at the same time. */
+  /** Commands of one run at the same time, at most 1,024. Default one for every 8 of `pids`, at most 8. */
   maxConcurrentProcesses?: number
 }
 
@@ -222,21 +225,26 @@ export interface EnvironmentOptions {
   limits?: LimitOptions
   /** Variables of every command. Nothing of `process.env` is inherited. Default none. */
   env?: Record<string, string>
-  /** How long an untouched run is kept, in milliseconds. Default 900,000 (15 minutes). */
+  /** How long an untouched run is kept, in milliseconds, at most 365 days. Default 900,000 (15 minutes). */
   leaseMs?: number
   /** What a keeping release saves: a tar of the workspace, or that and a committed image. Default `"tar"`. */
   snapshot?: 'tar' | 'docker-commit'
   /** Save the workspace of a held run this often, in milliseconds. Default never. */
   checkpointMs?: number
-  /** `"enforced"` fails where the engine cannot enforce a control. Default: with an engine `"enforced"`, in memory `"best-effort"`. */
+  /**
+   * `"enforced"` fails where the engine cannot enforce a control. Default with a real engine `"enforced"`, with the
+   * in-memory one `"best-effort"`.
+   */
   assurance?: 'enforced' | 'best-effort'
   /** Whether tools that are neither ours nor declared may run in the application's process. Default `"deny"`. */
   undeclaredTools?: 'deny' | 'allow'
   /** Names of the application's own tools that may run. They run in its process, in no jail. Default none. */
   declaredTools?: string[]
-  /** Whose leases `sweep` looks after; the same for processes that share a lease store. Default random for each process. */
+  /**
+   * Whose leases `sweep` looks after; the same for processes that share a lease store. Default random for each process.
+   */
   ownerId?: string
-  /** The engine. Default a client of its own for `socketPath`. A client of the application's own: `UNSUPPORTED` as yet. */
+  /** The engine. Default a client for `socketPath`. A client of the application's own is `UNSUPPORTED` as yet. */
   client?: DockerClient
   /** The engine's unix socket, where no `client` is given. Default `/var/run/docker.sock`. */
   socketPath?: string
@@ -348,18 +356,12 @@ export interface AcquireRequest {
 
 /** What `sweep` did. */
 export interface SweepReport {
-  /** Keys of the runs whose lease had expired and whose resources were removed. */
-  expired: string[]
-  /** Ids of removed containers that no lease knew. */
+  /** Ids of the runs whose lease had ended and whose resources were removed. */
+  expiredRuns: string[]
+  /** Names of removed containers that no lease held. */
   removedContainers: string[]
-  /** Ids of removed networks that no lease knew. */
-  removedNetworks: string[]
-  /** Ids of removed images: replaced snapshots, and those of expired runs. */
-  removedImages: string[]
-  /** Names of removed volumes with supervisors that nothing uses. */
-  removedVolumes: string[]
-  /** What could not be done and is tried again next time. */
-  failures: { what: string; message: string }[]
+  /** What should have been removed and could not be, with the reason; the next sweep tries again. */
+  failures: string[]
 }
 
 /** An execution environment: each run gets a hardened container of its own. */
@@ -557,7 +559,7 @@ export interface SandboxSession extends AsyncDisposableLike {
   execute<Result>(request: unknown, operation: () => Result | Promise<Result>): Promise<Result>
   /**
    * Lets go of the run. Keeping statuses refresh snapshot and lease; terminal ones remove everything. Never rejects. The
-   * first call counts. A status that is none keeps the container, until its lease expires.
+   * first call counts. A status that is none of these is terminal.
    */
   release(request: { status: RunStatus; error?: { message: string } }): Promise<void>
   /** Reads a file or a part of it. `NOT_FOUND`, `PATH_INVALID`, `LIMIT`, `CONFIG_INVALID`, `CANCELLED`. */
@@ -576,7 +578,10 @@ export interface SandboxSession extends AsyncDisposableLike {
     contents: string | Uint8Array,
     options?: { mode?: number; signal?: Signal },
   ): Promise<WriteFileResult>
-  /** Lists a directory, the workspace by default, `depth` levels down (default 1), at most `limit` entries. */
+  /**
+   * Lists a directory, the workspace by default, `depth` levels down (1 to 64, default 1), at most `limit` entries (1 to
+   * 10,000, default 1,000).
+   */
   list(path?: string, options?: { depth?: number; limit?: number; signal?: Signal }): Promise<ListResult>
   /** Runs a command to its end. A non-zero exit is a result. `DENIED`, `PATH_INVALID`, `CONFIG_INVALID`, `CANCELLED`. */
   exec(request: ExecRequest): Promise<ExecResult>
@@ -619,13 +624,13 @@ export interface SandboxEvent {
 export interface LeaseHolder {
   /** Random for each acquire. */
   id: string
-  /** The machine. */
+  /** The machine; empty where it has no id. */
   hostId: string
-  /** The machine's boot. */
+  /** The machine's boot; empty where it is not known. */
   bootId: string
   /** The process. */
   pid: number
-  /** When that process started, in the unit of the kernel; tells a reused pid apart. */
+  /** When that process started, in clock ticks since the boot; 0 where it is not known. */
   startTime: number
   /** Last sign of life, in milliseconds since 1970. */
   heartbeatAt: number
@@ -653,7 +658,7 @@ export interface LeaseRecord {
   networkId?: string
   /** Committed images that are not yet deleted. */
   imageIds: string[]
-  /** Random for each container; also a label of it. */
+  /** A secret of 256 bits that proves a holder to the container. */
   token: string
   /** Grows at every take-over; the version that `save` and `remove` compare. */
   fence: number
@@ -671,7 +676,10 @@ export interface LeaseRecord {
 export interface LeaseStore {
   /** The record, if there is one. */
   load(key: string): Promise<LeaseRecord | undefined>
-  /** Compare and set: `expectedFence` is the fence of the record it replaces, `null` that there must be none. `false`: lost the race. */
+  /**
+   * Compare and set: `expectedFence` is the fence of the record that is replaced, `null` that there must be none.
+   * `false`: lost the race.
+   */
   save(record: LeaseRecord, expectedFence: number | null): Promise<boolean>
   /** Removes the record if its fence is this one. `false`: it is another, or there is none. */
   remove(key: string, expectedFence: number): Promise<boolean>
@@ -681,20 +689,12 @@ export interface LeaseStore {
 
 /** What is known of a snapshot. */
 export interface SnapshotMeta {
-  /** Version of this shape. */
-  schemaVersion: 1
-  /** Fingerprint of the manifest of its run. */
+  /** The run's id within its scope. */
+  runId: string
+  /** Fingerprint of the manifest at that time. */
   fingerprint: string
   /** When it was taken, in milliseconds since 1970. */
   createdAt: number
-  /** Size of the tar in bytes. */
-  bytes: number
-  /** Entries of the tar. */
-  entries: number
-  /** Hex SHA-256 of the tar. */
-  sha256: string
-  /** The committed image, with `snapshot: "docker-commit"`. */
-  imageId?: string
 }
 
 /** Where snapshots are kept. Contents are a stream both ways. */
@@ -895,7 +895,7 @@ export interface NodeDockerClientOptions {
 
 /** Makes the n-th call of a method of the in-memory client fail. */
 export interface MemoryDockerFailure {
-  /** Method of `DockerClient`. */
+  /** Method of `DockerClient`, or `"info"`, `"inspectImage"`, `"pullImage"`, which environments call. */
   method: string
   /** Which of its calls, from 1. */
   nth: number
@@ -909,7 +909,9 @@ export interface MemoryDockerFailure {
 export interface MemoryDockerClientOptions {
   /** Calls that are to fail. Default none. */
   fail?: MemoryDockerFailure[]
-  /** References of the images that it has. Default: every image. */
+  /**
+   * References of the images that it has; others can be pulled. Default the usual small ones, `alpine:3.21` among them.
+   */
   images?: string[]
 }
 
@@ -1005,25 +1007,27 @@ export interface SecurityDefaults {
   readonly image: string
   /** `"65534:65534"`: numeric, not root. */
   readonly user: string
-  /** `"/workspace"`: a tmpfs of `maxWorkspaceBytes`. */
+  /** `"/workspace"`: a tmpfs of `maxWorkspaceBytes` that belongs to the user. */
   readonly workspaceRoot: string
   /** No interface but loopback. */
-  readonly network: { readonly mode: 'deny' }
+  readonly network: 'none'
   /** The root file system is mounted read-only. */
-  readonly readonlyRootfs: true
+  readonly readOnlyRoot: true
   /** 256 MiB. */
   readonly memoryMb: number
-  /** 0: swap is off. */
-  readonly swapMb: number
+  /** Swap is off. */
+  readonly swap: false
   /** 0.5 CPUs. */
   readonly cpus: number
   /** 64 processes and threads. */
   readonly pids: number
-  /** `["ALL"]`. */
+  /** `["ALL"]`: no capabilities. */
   readonly capDrop: readonly string[]
   /** Programs cannot gain privileges. */
   readonly noNewPrivileges: true
-  /** No command. */
+  /** The engine's default seccomp profile stays on. */
+  readonly seccomp: 'default'
+  /** No command may be run. */
   readonly shell: 'deny'
   /** 10,000 ms. */
   readonly commandTimeoutMs: number
@@ -1033,6 +1037,8 @@ export interface SecurityDefaults {
   readonly maxFileBytes: number
   /** 64 MiB. */
   readonly maxWorkspaceBytes: number
+  /** 8 commands at the same time. */
+  readonly maxConcurrentProcesses: number
   /** 900,000 ms. */
   readonly leaseMs: number
   /** A tar of the workspace. */
@@ -1042,7 +1048,7 @@ export interface SecurityDefaults {
   /** Tools that are not declared are denied. */
   readonly undeclaredTools: 'deny'
   /** Nothing of `process.env`. */
-  readonly inheritedVariables: readonly string[]
+  readonly inheritedEnvironment: readonly string[]
   /** Without Docker nothing runs. */
   readonly localFallback: false
 }

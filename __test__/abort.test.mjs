@@ -33,7 +33,7 @@ function countingSignal() {
 
 /** Answers when its token is cancelled, as the core does. */
 const untilCancelled = (...args) =>
-  new Promise((resolve) => args.at(-1).listeners.push(() => resolve(failure('CANCELLED', 'stopped'))))
+  new Promise(resolve => args.at(-1).listeners.push(() => resolve(failure('CANCELLED', 'stopped'))))
 
 test('a signal that is aborted already cancels before the native call', async () => {
   const { session, environment, calls } = await sessionOf()
@@ -48,7 +48,7 @@ test('a signal that is aborted already cancels before the native call', async ()
     () => environment.acquire({ runId: 'r', abortSignal: signal }),
     () => environment.sweep({ signal }),
   ]) {
-    await assert.rejects(call, (error) => error.code === 'CANCELLED' && error.cause === reason)
+    await assert.rejects(call, error => error.code === 'CANCELLED' && error.cause === reason)
   }
   assert.deepEqual(calls, [])
 })
@@ -64,7 +64,7 @@ test('a signal that aborts later cancels the token and becomes the cause', async
 
 test('a cancellation that is not the signal’s has no cause', async () => {
   const { session } = await sessionOf({ exec: () => failure('CANCELLED', 'the session ended') })
-  await assert.rejects(session.exec({ command: 'a', signal: new AbortController().signal }), (error) => {
+  await assert.rejects(session.exec({ command: 'a', signal: new AbortController().signal }), error => {
     assert.equal(error.code, 'CANCELLED')
     return !('cause' in error)
   })
@@ -89,7 +89,7 @@ test('10,000 calls on one signal, failed ones too, leave no listener', async () 
   const { signal, counts } = countingSignal()
   for (let batch = 0; batch < 100; batch++) {
     const results = await Promise.allSettled(Array.from({ length: 100 }, () => session.list('.', { signal })))
-    assert.ok(results.every((result) => result.status === 'rejected'))
+    assert.ok(results.every(result => result.status === 'rejected'))
   }
   assert.deepEqual(counts, { added: 10_000, live: 0 })
 })

@@ -24,7 +24,7 @@ const KEYS = 'allowPrivateNetworks allowedDomains allowedPorts a A á ä z Z ž 
 )
 
 function randomValue(random, depth) {
-  const pick = (list) => list[Math.floor(random() * list.length)]
+  const pick = list => list[Math.floor(random() * list.length)]
   if (depth > 0 && random() < 0.5) {
     const length = Math.floor(random() * 6)
     if (random() < 0.3) return Array.from({ length }, () => randomValue(random, depth - 1))
@@ -67,7 +67,7 @@ test('the locale of the process decides the order, as it does for the runtime in
       const hash = require('node:crypto').createHash('sha256').update(text).digest('hex')
       process.stdout.write(Object.keys(JSON.parse(text)).join() + ' ' + (fingerprintOf(JSON.parse(text)) === 'sha256:' + hash))
     })`
-  const run = (locale) =>
+  const run = locale =>
     execFileSync(process.execPath, ['-e', script], {
       encoding: 'utf8',
       env: { ...process.env, LC_ALL: locale, LANG: locale },

@@ -70,7 +70,7 @@ test('exec hands on what the interface has, and clamps as before', async () => {
     truncated: false,
     timedOut: false,
   }
-  const sent = async (extra) => {
+  const sent = async extra => {
     calls.length = 0
     assert.deepEqual(await client.exec('c1', { ...execOptions, ...extra }), result)
     return JSON.parse(calls[0][2])
@@ -132,8 +132,8 @@ test('putArchive sends a private copy of its bytes', async () => {
 test('putArchive streams an iterable, each piece when the one before was taken', async () => {
   const log = []
   const { client, calls } = start({
-    'upload.write': async (piece) => {
-      await new Promise((resolve) => setImmediate(resolve))
+    'upload.write': async piece => {
+      await new Promise(resolve => setImmediate(resolve))
       log.push(`taken ${piece}`)
       return null
     },
@@ -173,9 +173,10 @@ test('an upload that fails is broken off, and the iterable closed', async () => 
   const mine = new Error('mine')
   const { client, calls } = start()
   const failing = (async function* () {
+    yield new Uint8Array(1)
     throw mine
   })()
-  await assert.rejects(client.putArchive('c1', '/w', failing), (error) => error === mine)
+  await assert.rejects(client.putArchive('c1', '/w', failing), error => error === mine)
   assert.deepEqual(calls.at(-1), ['upload.abort'])
   const closedEngine = start({ putArchiveStream: () => failure('DOCKER_UNAVAILABLE') })
   await assert.rejects(closedEngine.client.putArchive('c1', '/w', []), { code: 'DOCKER_UNAVAILABLE' })
@@ -203,7 +204,7 @@ test('getArchiveStream gives the pieces once, and ends when left', async () => {
 
 test('leaving a download ends it also while a piece is awaited', async () => {
   let give
-  const { client, calls } = start({ 'download.next': () => new Promise((resolve) => (give = resolve)) })
+  const { client, calls } = start({ 'download.next': () => new Promise(resolve => (give = resolve)) })
   const stream = client.getArchiveStream('c1', '/w')
   const pending = stream.next()
   await stream.return()
@@ -246,5 +247,5 @@ test('the defaults are frozen', () => {
   assert.deepEqual(api.dockerSandboxSecurityDefaults, { image: 'alpine:3.21', network: { mode: 'deny' } })
   assert.ok(Object.isFrozen(api.dockerSandboxSecurityDefaults.network))
   assert.ok(Object.isFrozen(api.allowlistProxyQuotaDefaults))
-  assert.ok(Object.values(api.allowlistProxyQuotaDefaults).every((value) => Number.isSafeInteger(value) && value > 0))
+  assert.ok(Object.values(api.allowlistProxyQuotaDefaults).every(value => Number.isSafeInteger(value) && value > 0))
 })

@@ -7,9 +7,12 @@ import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
+// Each starts processes, which takes seconds on a busy machine.
+const SLOW = { timeout: 120_000 }
+
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const made = []
-after(() => made.forEach((directory) => rmSync(directory, { recursive: true, force: true })))
+after(() => made.forEach(directory => rmSync(directory, { recursive: true, force: true })))
 
 const NAMES =
   'ConflictError SandboxError allowlistProxyQuotaDefaults createDockerSandboxEnvironment createDockerSandboxTools ' +
@@ -79,7 +82,7 @@ const IMPORT = `import * as all from '@zhivex-ai/sandbox-docker'
 import { ${NAMES.replaceAll(' ', ', ')} } from '@zhivex-ai/sandbox-docker'
 `
 
-test('both entries have the same names and the same classes', () => {
+test('both entries have the same names and the same classes', SLOW, () => {
   const directory = application()
   const text = `${IMPORT}
     import { createRequire } from 'node:module'
@@ -98,7 +101,7 @@ const CONFLICT = `
   const error = await environment.acquire({ runId: 'r' }).catch(error => error)
   console.log([error.name, error.message, error instanceof ConflictError, error instanceof Theirs, error.constructor === ConflictError].join())`
 
-test('a conflict is the runtime’s own class where the application has the runtime', () => {
+test('a conflict is the runtime’s own class where the application has the runtime', SLOW, () => {
   const theirs = `import { ConflictError as Theirs } from '@zhivex-ai/core'\n`
   assert.equal(
     run(application({ core: true }), 'app.mjs', theirs + IMPORT + CONFLICT),
@@ -110,7 +113,7 @@ test('a conflict is the runtime’s own class where the application has the runt
   )
 })
 
-test('the runtime is found from the application when the package is linked from elsewhere', () => {
+test('the runtime is found from the application when the package is linked from elsewhere', SLOW, () => {
   const elsewhere = realpathSync(mkdtempSync(join(tmpdir(), 'sandbox-linked-')))
   made.push(elsewhere)
   const directory = application({ core: true, packageAt: join(elsewhere, 'sandbox-docker') })
@@ -122,7 +125,7 @@ test('the runtime is found from the application when the package is linked from 
   assert.equal(run(directory, 'app.mjs', text, { cwd: elsewhere, command: [join(directory, 'app.mjs')] }), expected)
 })
 
-test('tools without zod say what is missing, with zod in the working directory they work', () => {
+test('tools without zod say what is missing, with zod in the working directory they work', SLOW, () => {
   const text = `${IMPORT}
     try { console.log(Object.keys(createDockerSandboxTools()).length) }
     catch (error) { console.log(error.code, error.message) }`
@@ -139,7 +142,7 @@ test('tools without zod say what is missing, with zod in the working directory t
   assert.match(run(without, 'app.mjs', text), /^UNSUPPORTED The sandbox tools need zod 4; the installed zod is older/)
 })
 
-test('a bundle has one copy of everything and the runtime’s class, also where there is no runtime', () => {
+test('a bundle has one copy of everything and the runtime’s class, also where there is no runtime', SLOW, () => {
   const bun = join(root, 'node_modules/.bin/bun')
   const text = `${IMPORT}
     const environment = createDockerSandboxEnvironment({ workspace: { id: 'w' } })

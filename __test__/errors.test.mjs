@@ -7,7 +7,7 @@ const require = createRequire(import.meta.url)
 const { createApi } = require('../js/create.cjs')
 const { ConflictError, ERROR_CODES, SandboxError } = require('../js/errors.cjs')
 
-const environmentOf = (overrides) =>
+const environmentOf = overrides =>
   createApi(fakeBinding(overrides).binding).createDockerSandboxEnvironment({ workspace: { id: 'w' } })
 
 test('the table of codes is the core’s without CONFLICT', () => {
@@ -18,7 +18,7 @@ test('the table of codes is the core’s without CONFLICT', () => {
 test('every code crosses as a SandboxError with its message', async () => {
   for (const code of ERROR_CODES) {
     const environment = environmentOf({ acquire: () => failure(code, `about ${code}`) })
-    await assert.rejects(environment.acquire({ runId: 'r' }), (error) => {
+    await assert.rejects(environment.acquire({ runId: 'r' }), error => {
       assert.ok(error instanceof SandboxError && error instanceof Error)
       assert.deepEqual([error.name, error.code, error.message], ['SandboxError', code, `about ${code}`])
       assert.equal('cause' in error, false)
@@ -41,7 +41,7 @@ test('a code from the future, a native rejection and a native throw are INTERNAL
       broken,
     ],
   ]) {
-    await assert.rejects(environmentOf({ acquire }).acquire({ runId: 'r' }), (error) => {
+    await assert.rejects(environmentOf({ acquire }).acquire({ runId: 'r' }), error => {
       assert.equal(error.code, 'INTERNAL')
       assert.match(error.message, message)
       assert.equal(error.cause, cause)
@@ -59,7 +59,7 @@ test('the constructor takes code, message and cause as before', () => {
 
 test('a conflict is a ConflictError and no SandboxError', async () => {
   const environment = environmentOf({ acquire: () => failure('CONFLICT', 'run r is held by process 7') })
-  await assert.rejects(environment.acquire({ runId: 'r' }), (error) => {
+  await assert.rejects(environment.acquire({ runId: 'r' }), error => {
     assert.ok(error instanceof ConflictError && !(error instanceof SandboxError))
     assert.deepEqual([error.name, error.message], ['ConflictError', 'run r is held by process 7'])
     return true
@@ -86,7 +86,7 @@ test('a stale platform package is named when the package loads', () => {
   for (const abi of [() => 2, () => 0, undefined]) {
     assert.throws(
       () => createApi({ ...fakeBinding().binding, abi }),
-      (error) => error.code === 'UNSUPPORTED' && /platform package is of another version/.test(error.message),
+      error => error.code === 'UNSUPPORTED' && /platform package is of another version/.test(error.message),
     )
   }
 })

@@ -59,10 +59,10 @@ test('file contents cross as copies of their bytes', () => {
     contents.map((_, index) => ({ path: `f${index}`, contents: { $blob: index }, mode: 0o600 })),
   )
   assert.deepEqual(
-    blobs.map((blob) => [...blob]),
+    blobs.map(blob => [...blob]),
     [[0xc3, 0xa9], [1, 2], [0x68, 0x69], [7, 7], [6], [0], []],
   )
-  assert.ok(blobs.every((blob) => blob.constructor === Uint8Array && !(blob.buffer instanceof SharedArrayBuffer)))
+  assert.ok(blobs.every(blob => blob.constructor === Uint8Array && !(blob.buffer instanceof SharedArrayBuffer)))
 })
 
 test('a detached buffer is an error, not an empty file', () => {
@@ -91,7 +91,7 @@ test('what JSON cannot hold is marked with what it was', () => {
     ['\ud800', 'invalid Unicode'],
     [{ $blob: 0 }, 'an object with the key "$blob"'],
     [{ $invalid: 'x' }, 'an object with the key "$invalid"'],
-    [new Array(200_000), 'an array of 200000 items'],
+    [Array(200_000), 'an array of 200000 items'],
   ]) {
     assert.deepEqual(prepared({ workspace, image: value }).encoded.image, { $invalid: shown })
     assert.deepEqual(prepared({ workspace, limits: { x: [value] } }).encoded.limits, { x: [{ $invalid: shown }] })
@@ -99,7 +99,7 @@ test('what JSON cannot hold is marked with what it was', () => {
   assert.deepEqual(prepared({ workspace: cycle }).encoded.workspace.self, {
     $invalid: 'a reference to an object around it',
   })
-  assert.deepEqual(prepared({ workspace, declaredTools: ['a', undefined, , 'b'] }).encoded.declaredTools, [
+  assert.deepEqual(prepared({ workspace, declaredTools: ['a', undefined, ...Array(1), 'b'] }).encoded.declaredTools, [
     'a',
     { $invalid: 'undefined' },
     { $invalid: 'undefined' },
@@ -183,7 +183,7 @@ test('our own clients and stores cross as their handles', () => {
 test('an application’s own client or store: not yet; a malformed one: which method is missing', () => {
   const { binding } = fakeBinding()
   const api = createApi(binding)
-  const refusal = (extra) => {
+  const refusal = extra => {
     try {
       api.createDockerSandboxEnvironment({ workspace, ...extra })
     } catch (error) {

@@ -19,12 +19,12 @@ function agentOf(batches, { overrides, tools = {}, ...rest } = {}) {
     model: ({ step }) => (step < batches.length ? { calls: batches[step] } : { text: 'done' }),
     ...rest,
   }
-  const names = () => calls.map(([name]) => name).filter((name) => name !== 'CancelToken')
+  const names = () => calls.map(([name]) => name).filter(name => name !== 'CancelToken')
   return { agent, api, calls, names }
 }
 
-const results = (state) => state.messages.filter(({ role }) => role === 'tool').flatMap((message) => message.results)
-const released = (calls) => calls.filter(([name]) => name === 'release').map(([, status]) => status)
+const results = state => state.messages.filter(({ role }) => role === 'tool').flatMap(message => message.results)
+const released = calls => calls.filter(([name]) => name === 'release').map(([, status]) => status)
 
 test('a run without approvals: acquire, preflight, execute, release', async () => {
   const { agent, calls, names } = agentOf([[{ name: 'sandbox_list', input: {} }]])
@@ -100,13 +100,13 @@ test('one refusal in preflight rejects the whole batch before any call ran', asy
 test('the calls of a batch run at the same time', async () => {
   let running = 0
   let most = 0
-  const readFile = async (path) => {
+  const readFile = async path => {
     most = Math.max(most, ++running)
-    await new Promise((resolve) => setImmediate(resolve))
+    await new Promise(resolve => setImmediate(resolve))
     running--
     return { path, text: path, encoding: 'utf8', offset: 0, size: 1, truncated: false, trimmed: false }
   }
-  const batch = ['a', 'b', 'c', 'd'].map((path) => ({ name: 'sandbox_read_file', input: { path } }))
+  const batch = ['a', 'b', 'c', 'd'].map(path => ({ name: 'sandbox_read_file', input: { path } }))
   const { agent } = agentOf([batch], { overrides: { readFile } })
   const state = await startRun(agent, { runId: 'r' })
   assert.equal(most, 4)
@@ -134,7 +134,7 @@ test('an error of a tool goes to the model with its message', async () => {
 test('cancelling the run cancels its calls and releases with cancelled', async () => {
   const controller = new AbortController()
   const exec = (_json, _stdin, token) =>
-    new Promise((resolve) => {
+    new Promise(resolve => {
       token.listeners.push(() => resolve(failure('CANCELLED', 'stopped')))
       controller.abort(new Error('enough'))
     })
@@ -174,7 +174,7 @@ test('another environment under the same run is a conflict, released as failed',
   const { agent, api, calls } = agentOf([[{ name: 'sandbox_exec', input: { command: 'ls' } }]])
   const waiting = await startRun(agent, { runId: 'r' })
   const other = { ...agent, environment: api.createDockerSandboxEnvironment({ workspace: { id: 'other' } }) }
-  await assert.rejects(resumeRun(other, waiting), (error) => error instanceof ConflictError)
+  await assert.rejects(resumeRun(other, waiting), error => error instanceof ConflictError)
   assert.deepEqual(released(calls), ['waiting_approval', 'failed'])
 })
 

@@ -34,7 +34,7 @@ test('four tools, under their names, with what policies read', () => {
       [true, 'sandbox_exec', true, 'interrupt', '1', 'read write filesystem code-execution shell', 'high'],
     ],
   )
-  assert.ok(Object.values(tools).every((tool) => tool.description.length > 20))
+  assert.ok(Object.values(tools).every(tool => tool.description.length > 20))
 })
 
 test('inputs: what is in bounds passes, what is one past them does not', () => {
@@ -58,9 +58,15 @@ test('inputs: what is in bounds passes, what is one past them does not', () => {
   }
   const refused = {
     sandbox_read_file: [
-      ...[undefined, null, {}, { path: '' }, { path: 5 }, { path: 'x'.repeat(4096) }, { path: 'a', encoding: 'hex' }],
+      undefined,
+      null,
+      {},
+      { path: '' },
+      { path: 5 },
+      { path: 'x'.repeat(4096) },
+      { path: 'a', encoding: 'hex' },
       ...[{ offset: -1 }, { offset: 0.5 }, { limit: 0 }, { limit: NaN }, { offset: 2 ** 53 }, { extra: 1 }].map(
-        (part) => ({
+        part => ({
           path: 'a',
           ...part,
         }),
@@ -74,17 +80,18 @@ test('inputs: what is in bounds passes, what is one past them does not', () => {
     ],
     sandbox_list: [{ depth: 0 }, { depth: 65 }, { limit: 0 }, { limit: 10_001 }, { recursive: true }],
     sandbox_exec: [
-      ...[{}, { command: '' }, { command: 'ls', args: 'x' }, { command: 'ls', args: Array(4097).fill('') }],
-      ...[
-        { command: 'ls', args: ['x'.repeat(131_072)] },
-        { command: 'ls', env: { '1A': '' } },
-        { command: 'ls', env: { A: 1 } },
-      ],
-      ...[
-        { command: 'ls', timeoutMs: 0 },
-        { command: 'ls', timeoutMs: 2 ** 31 },
-        { command: 'ls', shell: true },
-      ],
+      {},
+      { command: '' },
+      { command: 'ls', args: 'x' },
+      { command: 'ls', args: Array(4097).fill('') },
+
+      { command: 'ls', args: ['x'.repeat(131_072)] },
+      { command: 'ls', env: { '1A': '' } },
+      { command: 'ls', env: { A: 1 } },
+
+      { command: 'ls', timeoutMs: 0 },
+      { command: 'ls', timeoutMs: 2 ** 31 },
+      { command: 'ls', shell: true },
       { command: 'ls', env: Object.fromEntries(Array.from({ length: 257 }, (_, nth) => [`V${nth}`, ''])) },
     ],
   }
@@ -114,7 +121,7 @@ test('each schema becomes JSON Schema, strict and described', () => {
 })
 
 test('the schemas are made with the application’s zod', () => {
-  assert.ok(Object.values(tools).every((tool) => tool.schema instanceof z.ZodType))
+  assert.ok(Object.values(tools).every(tool => tool.schema instanceof z.ZodType))
 })
 
 test('the tools work on the session in the context, and their results survive JSON', async () => {
@@ -182,7 +189,7 @@ test('without one of our sessions the error says what to do', async () => {
     { executionEnvironment: null },
     { executionEnvironment: { ...executionEnvironment } },
   ]) {
-    await assert.rejects(tools.sandbox_list.execute({}, context), (error) => {
+    await assert.rejects(tools.sandbox_list.execute({}, context), error => {
       assert.equal(error.code, 'CONFIG_INVALID')
       return /sandbox_list was called .* createDockerSandboxEnvironment\(\) as executionEnvironment/.test(error.message)
     })

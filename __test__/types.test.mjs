@@ -11,6 +11,9 @@ const root = dirname(here)
 const read = (...path) => readFileSync(join(...path), 'utf8')
 const { ERROR_CODES } = createRequire(import.meta.url)('../js/errors.cjs')
 
+// Starting the compiler takes seconds on a busy machine.
+const SLOW = { timeout: 120_000 }
+
 const STRICT = '--noEmit --strict --exactOptionalPropertyTypes --skipLibCheck false --target es2022'
 const NODENEXT = '--module nodenext --moduleResolution nodenext'
 const FILES = ['types.test-d.mts', 'types.test-d.cts']
@@ -37,21 +40,21 @@ function compile(settings, files) {
 }
 
 for (const [name, settings] of Object.entries(SETTINGS)) {
-  test(`the declarations hold under ${name}`, () => assert.equal(compile(settings, FILES), ''))
+  test(`the declarations hold under ${name}`, SLOW, () => assert.equal(compile(settings, FILES), ''))
 }
 
-test('a program with neither the DOM nor Node’s types can use them', () => {
+test('a program with neither the DOM nor Node’s types can use them', SLOW, () => {
   // Zod's own declarations name `URL` and `File`, so only what this package adds is asked for.
   const said = compile(`${NODENEXT} --lib es2022 --types`, ['../index.d.ts'])
   assert.deepEqual(
-    said.split('\n').filter((line) => /^(\.\.\/)?index\.d\.ts/.test(line)),
+    said.split('\n').filter(line => /^(\.\.\/)?index\.d\.ts/.test(line)),
     [],
   )
 })
 
 test('the declarations for CommonJS are a copy', () => {
   assert.equal(read(root, 'index.d.cts'), read(root, 'index.d.ts'))
-  const body = (name) => read(here, name).split('\n').slice(1).join('\n').replaceAll('../index.cjs', '../index.js')
+  const body = name => read(here, name).split('\n').slice(1).join('\n').replaceAll('../index.cjs', '../index.js')
   assert.equal(body('types.test-d.cts'), body('types.test-d.mts'))
 })
 

@@ -38,7 +38,7 @@ async function upload(sink, source) {
 /**
  * An archive as an async iterable, to be read once. The transfer starts with the first `next`; leaving the loop early
  * ends it, also while a piece is awaited.
- * @param {() => import('./native.cjs').ArchiveDownload} open
+ * @param {() => import('./native.cjs').ArchiveDownload | import('./native.cjs').Failure} open
  * @returns {AsyncIterableIterator<Uint8Array>}
  */
 function download(open) {

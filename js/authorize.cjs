@@ -15,7 +15,7 @@ const POLICY_FIELDS = {
 }
 
 /** @param {string} reason */
-const deny = (reason) => ({ decision: /** @type {const} */ ('deny'), reason })
+const deny = reason => ({ decision: /** @type {const} */ ('deny'), reason })
 
 /**
  * `authorize` of a session. It answers and does not throw: what it cannot understand is denied.
@@ -24,7 +24,7 @@ const deny = (reason) => ({ decision: /** @type {const} */ ('deny'), reason })
  */
 function authorizer(handle, isReleased) {
   /** @param {unknown} request */
-  return async (request) => {
+  return async request => {
     try {
       if (isReleased()) return deny('The session is released; the run must be acquired again before a tool can run.')
       const asked = readRequest(/** @type {any} */ (request))
@@ -73,6 +73,6 @@ function readInput(tool, phase, fields, given) {
 }
 
 /** @param {unknown} value */
-const isText = (value) => typeof value === 'string' && value.isWellFormed()
+const isText = value => typeof value === 'string' && value.isWellFormed()
 
 module.exports = { authorizer }

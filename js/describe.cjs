@@ -47,6 +47,6 @@ const SHOWN = 120
  * @param {string} text
  * @returns {string}
  */
-const quote = (text) => (text.length > SHOWN ? `${JSON.stringify(text.slice(0, SHOWN))}…` : JSON.stringify(text))
+const quote = text => (text.length > SHOWN ? `${JSON.stringify(text.slice(0, SHOWN))}…` : JSON.stringify(text))
 
 module.exports = { describe, invalid, quote }

@@ -12,9 +12,9 @@ const { download, isStream, upload } = require('./archive-stream.cjs')
 /** @typedef {import('./native.cjs').DockerHandle} DockerHandle */
 
 /** @param {unknown} value */
-const id = (value) => nonEmptyString(value, 'The id')
+const id = value => nonEmptyString(value, 'The id')
 /** @param {unknown} value */
-const containerPath = (value) => nonEmptyString(value, 'The container path')
+const containerPath = value => nonEmptyString(value, 'The container path')
 
 /**
  * The public `DockerClient` over a native one. Its methods need no `this`.
@@ -177,7 +177,7 @@ function executor(binding, handle) {
     if (typeof options !== 'object' || options === null) throw invalid('The exec options', options, 'an object')
     const json = encodeStrictly(readExecOptions(options), 'exec')
     const what = `Exec in container ${quote(name)}`
-    const result = await withSignal(binding, options.signal, what, (token) => handle.exec(name, json, token))
+    const result = await withSignal(binding, options.signal, what, token => handle.exec(name, json, token))
     const { exitCode, stdout, stderr, truncated, timedOut } = result
     return { exitCode, stdout, stderr, truncated, timedOut }
   }

@@ -107,6 +107,6 @@ function unfit(value, name, context, shown = describe(value)) {
 }
 
 /** @param {string} name */
-const title = (name) => (name === '' ? 'The options' : `Option ${name}`)
+const title = name => (name === '' ? 'The options' : `Option ${name}`)
 
 module.exports = { encodeOptions, encodeStrictly }

@@ -16,7 +16,7 @@ const { createSession } = require('./session.cjs')
  */
 function environmentMaker(binding, registry) {
   /** @param {unknown} options */
-  return (options) => {
+  return options => {
     const { json, blobs, docker, leases, snapshots } = readEnvironmentOptions(options, registry)
     const handle = unwrap(() => binding.prepareEnvironment(json, blobs, docker, leases, snapshots))
     const identity = identify(handle)
@@ -30,7 +30,7 @@ function environmentMaker(binding, registry) {
       async acquire(request) {
         const { json, runId, signal } = readAcquireRequest(request)
         const what = `Acquiring run ${quote(runId)}`
-        const native = await withSignal(binding, signal, what, (token) => handle.acquire(json, token))
+        const native = await withSignal(binding, signal, what, token => handle.acquire(json, token))
         try {
           return createSession(binding, native, identity, registry)
         } catch (error) {
@@ -42,7 +42,7 @@ function environmentMaker(binding, registry) {
       /** @param {unknown} [options] */
       async sweep(options) {
         const { signal } = readOptions(options, 'sweep', ['signal'])
-        return JSON.parse(await withSignal(binding, signal, 'The sweep', (token) => handle.sweep(token)))
+        return JSON.parse(await withSignal(binding, signal, 'The sweep', token => handle.sweep(token)))
       },
       close,
       [Symbol.asyncDispose]: close,
@@ -85,7 +85,7 @@ function readAcquireRequest(request) {
 function readScope(scope) {
   if (typeof scope !== 'object' || scope === null) throw invalid('acquire scope', scope, 'an object with a tenantId')
   /** @param {string} key */
-  const optional = (key) => {
+  const optional = key => {
     const value = read(scope, key, `acquire scope.${key}`)
     return value === undefined ? undefined : string(value, `acquire scope.${key}`)
   }

@@ -45,6 +45,7 @@ class SandboxError extends Error {
 class ConflictError extends Error {
   /**
    * The runtime's class of this name counts too, whichever of the two was thrown. A subclass keeps the usual meaning.
+   * @override
    * @param {unknown} value
    * @returns {boolean}
    */
@@ -71,7 +72,7 @@ for (const [errorClass, name] of /** @type {const} */ ([
  * @returns {SandboxError}
  */
 function sandboxError({ code, message }) {
-  const known = ERROR_CODES.find((item) => item === code)
+  const known = ERROR_CODES.find(item => item === code)
   if (known) return new SandboxError(known, message)
   return new SandboxError('INTERNAL', `The native part reported the unknown code ${code}: ${message}`)
 }

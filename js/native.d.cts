@@ -45,7 +45,7 @@ export interface DockerHandle {
     path: string,
     maxBytes?: number | undefined,
   ): Promise<Failure | { tar: Uint8Array; statJson: string }>
-  getArchiveStream(id: string, path: string, maxBytes?: number | undefined): ArchiveDownload
+  getArchiveStream(id: string, path: string, maxBytes?: number | undefined): Failure | ArchiveDownload
   exec(id: string, optionsJson: string, token?: CancelToken | undefined): Promise<Failure | NativeExecResult>
   realpath(id: string, path: string): Promise<Failure | string>
   commitContainer(id: string, repo: string, tag: string, labelsJson?: string | undefined): Promise<Failure | string>
@@ -126,7 +126,7 @@ export interface SessionHandle {
     token?: CancelToken | undefined,
   ): Promise<Failure | NativeCommandResult>
   isReleased(): boolean
-  release(status: string, errorMessage?: string | undefined): Promise<null>
+  release(status: string): Promise<unknown>
 }
 
 export interface EnvironmentHandle {

@@ -34,7 +34,7 @@ function operations(binding, handle) {
       const path = checkPath(given)
       const from = optionalNumber(offset, 'readFile offset')
       const most = optionalNumber(limit, 'readFile limit')
-      const part = await withSignal(binding, signal, `Reading ${quote(path)}`, (token) =>
+      const part = await withSignal(binding, signal, `Reading ${quote(path)}`, token =>
         handle.readFile(path, encoding, from, most, token),
       )
       return {
@@ -56,7 +56,7 @@ function operations(binding, handle) {
     async write(given, contents, { mode, signal }) {
       const path = checkPath(given)
       const bits = optionalNumber(mode, 'writeFile mode')
-      const { path: written, size } = await withSignal(binding, signal, `Writing ${quote(path)}`, (token) =>
+      const { path: written, size } = await withSignal(binding, signal, `Writing ${quote(path)}`, token =>
         handle.writeFile(path, contents, bits, token),
       )
       return { path: written, size }
@@ -70,7 +70,7 @@ function operations(binding, handle) {
      */
     async writeText(given, contents, encoding, { mode, signal }) {
       const path = checkPath(given)
-      const { path: written, size } = await withSignal(binding, signal, `Writing ${quote(path)}`, (token) =>
+      const { path: written, size } = await withSignal(binding, signal, `Writing ${quote(path)}`, token =>
         handle.writeText(path, contents, encoding, mode, token),
       )
       return { path: written, size }
@@ -84,7 +84,7 @@ function operations(binding, handle) {
       const path = checkPath(given)
       const levels = optionalNumber(depth, 'list depth')
       const most = optionalNumber(limit, 'list limit')
-      const listing = await withSignal(binding, signal, `Listing ${quote(path)}`, (token) =>
+      const listing = await withSignal(binding, signal, `Listing ${quote(path)}`, token =>
         handle.list(path, levels, most, token),
       )
       const entries = listing.entries.map(({ path, type, size, mode }) => ({ path, type, size, mode }))
@@ -103,7 +103,7 @@ function operations(binding, handle) {
       }
       const json = encodeStrictly(request, 'exec')
       const input = stdin === undefined ? undefined : copyBytes(stdin, 'exec stdin')
-      const result = await withSignal(binding, signal, `Running ${quote(name)}`, (token) =>
+      const result = await withSignal(binding, signal, `Running ${quote(name)}`, token =>
         handle.exec(json, input, token),
       )
       return {
@@ -138,7 +138,7 @@ function variables(env) {
 }
 
 /** @param {string} name */
-const notYet = (name) => async () => {
+const notYet = name => async () => {
   throw new SandboxError('UNSUPPORTED', `session.${name}() is declared but this version cannot do it yet.`)
 }
 
@@ -169,7 +169,7 @@ function createSession(binding, handle, identity, registry) {
     release,
     ...files(operate),
     /** @param {unknown} request */
-    exec: async (request) =>
+    exec: async request =>
       operate.exec(readOptions(request, 'exec', ['command', 'args', 'cwd', 'env', 'stdin', 'timeoutMs', 'signal'])),
     execStream: notYet('execStream'),
     spawn: notYet('spawn'),
@@ -222,7 +222,7 @@ function files(operate) {
 }
 
 /** @param {string} what */
-const released = (what) =>
+const released = what =>
   new SandboxError('RELEASED', `${what} was called on a session that is released; acquire the run again.`)
 
 module.exports = { createSession }

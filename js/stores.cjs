@@ -16,7 +16,7 @@ function checkFence(fence) {
 }
 
 /** @param {unknown} key */
-const checkKey = (key) => nonEmptyString(key, 'The key')
+const checkKey = key => nonEmptyString(key, 'The key')
 
 /**
  * @param {import('./native.cjs').NativeBinding} binding
@@ -79,7 +79,7 @@ function leaseStore(handle) {
 /** @param {import('./native.cjs').SnapshotStoreHandle} handle */
 function snapshotStore(handle) {
   /** @param {string} method */
-  const notYet = (method) => async () => {
+  const notYet = method => async () => {
     const what = `${method}() of a memory snapshot store`
     throw new SandboxError('UNSUPPORTED', `${what} cannot be called by the application yet; environments can use it.`)
   }

@@ -53,8 +53,8 @@ function toolSchemas(z) {
         .min(1)
         .max(MAX_DEPTH)
         .optional()
-        .describe('How many levels to go down; 1 lists the directory itself.'),
-      limit: z.number().int().min(1).max(MAX_ENTRIES).optional().describe('Most entries to return.'),
+        .describe('How many levels to go down; 1 (default) lists the directory itself.'),
+      limit: z.number().int().min(1).max(MAX_ENTRIES).optional().describe('Most entries to return; 1000 by default.'),
     }),
     sandbox_exec: z.strictObject({
       command: path.describe(
@@ -68,7 +68,7 @@ function toolSchemas(z) {
       cwd: path.optional().describe('Directory to run it in, relative to /workspace; the workspace itself by default.'),
       env: z
         .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string().max(MAX_ARGUMENT))
-        .refine((env) => Object.keys(env).length <= MAX_VARIABLES, `at most ${MAX_VARIABLES} variables`)
+        .refine(env => Object.keys(env).length <= MAX_VARIABLES, `at most ${MAX_VARIABLES} variables`)
         .optional()
         .describe('Environment variables for this command.'),
       stdin: z.string().max(MAX_TEXT).optional().describe('Text that the command reads from standard input.'),

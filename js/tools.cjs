@@ -28,11 +28,11 @@ const metadata = (permissions, riskLevel) => ({ advancedRegistry: { permissions,
  */
 function toolsMaker(registry) {
   /** @param {unknown} [options] */
-  return (options) => {
+  return options => {
     readOptions(options, 'createDockerSandboxTools', [])
     const schemas = toolSchemas(loadZod())
     /** @param {string} tool */
-    const inSession = (tool) => (/** @type {any} */ context) => findSession(registry, tool, context)
+    const inSession = tool => (/** @type {any} */ context) => findSession(registry, tool, context)
     return {
       sandbox_read_file: readFileTool(schemas, inSession('sandbox_read_file')),
       sandbox_write_file: writeFileTool(schemas, inSession('sandbox_write_file')),

@@ -15,13 +15,14 @@ if (unknown.length > 0) {
 }
 
 const results = new Map()
-const context = { env: {} }
+const context = { env: {}, stop: async () => {} }
 for (const name of inOrder(wanted)) {
   const start = Date.now()
   console.log(`\n=== ${name}`)
   const result = await runStage(name)
   results.set(name, { ...result, seconds: (Date.now() - start) / 1000 })
 }
+await context.stop()
 report()
 
 async function runStage(name) {
@@ -54,6 +55,5 @@ function report() {
   }
   const { passed, failed } = add([...results.values()])
   console.log(`\n${passed} passed, ${failed} failed`)
-  // Exits by itself, which also ends the engine.
-  process.exit(failed > 0 ? 1 : 0)
+  process.exitCode = failed > 0 ? 1 : 0
 }

@@ -20,8 +20,27 @@ pub const MAX_ARCHIVE_TRAILER_BYTES: u64 = 1024 * 1024;
 /// Largest file that we write into an archive: what a ustar header can say in 11 octal digits, one byte below 8 GiB.
 pub const MAX_ARCHIVE_FILE_BYTES: u64 = 0o77_777_777_777;
 
+/// Most host files and directories that are looked at to find what is copied into a workspace: a `**` over a whole disk
+/// ends here, after seconds.
+pub const MAX_SOURCE_VISITS: u64 = 1_000_000;
+
+/// Longest single argument or `NAME=value`: the kernel's `MAX_ARG_STRLEN`, 32 pages, without its NUL
+/// (`linux/binfmts.h`).
+pub const MAX_ARG_BYTES: usize = 131_071;
+/// Most arguments of a command.
+pub const MAX_ARGS: usize = 4096;
+/// Bytes of all arguments with their NULs. The kernel takes a quarter of the stack limit for arguments, variables and
+/// a pointer to each (`fs/exec.c`): 2 MiB with the usual 8 MiB stack.
+pub const MAX_ARGS_BYTES: usize = 1024 * 1024;
+/// Most variables of a command.
+pub const MAX_ENV_VARS: usize = 1024;
+/// Bytes of all variables with their `=` and NUL; with the arguments still well below the kernel's 2 MiB.
+pub const MAX_ENV_BYTES: usize = 256 * 1024;
+
 /// Largest JSON reply that we read from an engine. `inspect` of a container with thousands of labels fits.
 pub const MAX_REPLY_BYTES: usize = 16 * 1024 * 1024;
+/// Largest value in a stream of JSON values. Progress of a pull and events are a few KiB; memory ends here.
+pub const MAX_JSON_VALUE_BYTES: usize = 1024 * 1024;
 /// Largest error body that we quote from.
 pub const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 /// Largest head of a reply on a hijacked connection.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandbox_docker::archive::Owner;
 use sandbox_docker::cancel::Cancel;
 use sandbox_docker::docker::client::Client;
 use sandbox_docker::docker::model::ContainerSpec;
@@ -49,7 +50,7 @@ async fn fixture() -> Fixture {
   let id = client.create_container(&spec).await.unwrap();
   client.start_container(&id).await.unwrap();
   let sandbox =
-    ExecSandbox::new(Arc::new(client.clone()), id.clone(), "65534:65534".to_owned(), BTreeMap::new());
+    ExecSandbox::new(Arc::new(client.clone()), id.clone(), Owner { uid: 65534, gid: 65534 }, BTreeMap::new());
   Fixture { client, id, sandbox }
 }
 

@@ -29,23 +29,23 @@ export function fakeBinding(overrides = {}) {
     }
   }
 
-  const docker = (kind) => {
+  const docker = kind => {
     const method =
       (name, standard) =>
       async (...args) =>
         answer(name, args, standard)
     return {
       kind: () => kind,
-      createContainer: method('createContainer', (json) => {
+      createContainer: method('createContainer', json => {
         const id = `c${containers.size + 1}`
         containers.set(id, JSON.parse(json))
         return id
       }),
       startContainer: method('startContainer', () => null),
-      inspectContainer: method('inspectContainer', (id) =>
+      inspectContainer: method('inspectContainer', id =>
         containers.has(id) ? JSON.stringify({ Id: id, State: { Running: true } }) : failure('NOT_FOUND'),
       ),
-      removeContainer: method('removeContainer', (id) => (containers.delete(id) ? null : failure('NOT_FOUND'))),
+      removeContainer: method('removeContainer', id => (containers.delete(id) ? null : failure('NOT_FOUND'))),
       killContainer: method('killContainer', () => null),
       removeImage: method('removeImage', () => null),
       removeNetwork: method('removeNetwork', () => null),
@@ -81,7 +81,7 @@ export function fakeBinding(overrides = {}) {
     }
   }
 
-  const session = (workspace) => {
+  const session = workspace => {
     let released = false
     const method =
       (name, standard) =>
@@ -93,7 +93,7 @@ export function fakeBinding(overrides = {}) {
     }
     return {
       capabilitiesJson: () => '{"transport":"exec","outcomes":["exited","timed_out"],"raceFreePaths":false}',
-      authorize: method('authorize', (json) => {
+      authorize: method('authorize', json => {
         const { tool, input } = JSON.parse(json)
         if (!tool.startsWith('sandbox_')) return `{"decision":"deny","reason":"Tool ${tool} is not declared."}`
         if (input.command === 'rm') return '{"decision":"deny","reason":"Command rm is not allowed."}'
@@ -112,11 +112,11 @@ export function fakeBinding(overrides = {}) {
       }),
       writeFile: method('writeFile', async (path, contents) => write(path, contents)),
       writeText: method('writeText', async (path, contents, encoding) => write(path, Buffer.from(contents, encoding))),
-      list: method('list', async (path) => ({
+      list: method('list', async path => ({
         path,
         entries: [...workspace.keys()]
           .sort()
-          .map((path) => ({ path, type: 'file', size: workspace.get(path).length, mode: 0o644 })),
+          .map(path => ({ path, type: 'file', size: workspace.get(path).length, mode: 0o644 })),
         truncated: false,
       })),
       exec: method('exec', async (json, stdin) => {
@@ -135,7 +135,7 @@ export function fakeBinding(overrides = {}) {
     }
   }
 
-  const environment = (options) => {
+  const environment = options => {
     const workspaces = new Map()
     const manifest = {
       schemaVersion: 1,
@@ -151,12 +151,12 @@ export function fakeBinding(overrides = {}) {
     }
     return {
       manifestJson: () => JSON.stringify(manifest),
-      seal: (text) => {
+      seal: text => {
         calls.push(['seal', text])
         return `sha256:${createHash('sha256').update(text).digest('hex')}`
       },
       acquire: async (...args) =>
-        answer('acquire', args, (json) => {
+        answer('acquire', args, json => {
           const { runId, scope } = JSON.parse(json)
           const key = JSON.stringify([scope ?? null, runId])
           if (!workspaces.has(key)) workspaces.set(key, new Map())
@@ -170,7 +170,7 @@ export function fakeBinding(overrides = {}) {
   const leases = () => {
     const records = new Map()
     return {
-      load: async (key) => records.get(key) ?? null,
+      load: async key => records.get(key) ?? null,
       save: async (json, fence) => {
         const record = JSON.parse(json)
         const current = records.has(record.key) ? JSON.parse(records.get(record.key)).fence : null
@@ -178,7 +178,7 @@ export function fakeBinding(overrides = {}) {
         records.set(record.key, json)
         return true
       },
-      remove: async (key) => records.delete(key),
+      remove: async key => records.delete(key),
       list: async () => `[${[...records.values()].join(',')}]`,
     }
   }
@@ -192,7 +192,7 @@ export function fakeBinding(overrides = {}) {
     memoryLeaseStore: () => leases(),
     memorySnapshotStore: () => ({ remove: async (...args) => answer('snapshots.remove', args, () => null) }),
     securityDefaultsJson: () => '{"image":"alpine:3.21","network":{"mode":"deny"}}',
-    prepareEnvironment: (...args) => answer('prepareEnvironment', args, (json) => environment(JSON.parse(json))),
+    prepareEnvironment: (...args) => answer('prepareEnvironment', args, json => environment(JSON.parse(json))),
   }
   return { binding, calls }
 }

@@ -7,7 +7,7 @@ export class ConflictError extends Error {
   name = 'ConflictError'
 }
 
-const clone = (value) => (value === undefined ? undefined : JSON.parse(JSON.stringify(value)))
+const clone = value => (value === undefined ? undefined : JSON.parse(JSON.stringify(value)))
 
 /**
  * Runs an agent until it completes, fails, is cancelled, or waits for approval.
@@ -66,7 +66,7 @@ async function invoke(agent, state, { abortSignal }) {
 /** Field by field against the stored binding, and the fingerprint of the session's manifest anew. */
 async function verify(session, stored) {
   const differs = ['environmentId', 'environmentVersion', 'fingerprint', 'workspaceId'].find(
-    (field) => session.binding[field] !== stored[field],
+    field => session.binding[field] !== stored[field],
   )
   if (differs) throw new ConflictError(`The execution environment changed: ${differs} differs from the run's.`)
   if (fingerprintOf(session.manifest) !== stored.fingerprint) {
@@ -84,12 +84,12 @@ async function loop(agent, state, session, abortSignal) {
     }
     const calls = parse(agent, state.pending)
     await preflight(session, calls, state)
-    if (state.pending.some((call) => call.approval === 'waiting')) {
+    if (state.pending.some(call => call.approval === 'waiting')) {
       state.status = 'waiting_approval'
       return
     }
     // The calls of one batch run at the same time; their results keep the order of the batch.
-    const results = await Promise.all(calls.map((call) => runCall(agent, session, call, state, abortSignal)))
+    const results = await Promise.all(calls.map(call => runCall(agent, session, call, state, abortSignal)))
     state.messages.push({ role: 'tool', results: clone(results) })
     state.pending = null
   }
@@ -114,7 +114,7 @@ async function nextBatch(agent, state) {
 
 /** Parses the inputs of a batch; what does not parse becomes an error result for the model. */
 function parse(agent, pending) {
-  return pending.map((call) => {
+  return pending.map(call => {
     const tool = agent.tools[call.name]
     const parsed = tool.schema.safeParse(call.input)
     return parsed.success ? { ...call, tool, input: parsed.data } : { ...call, tool, problem: parsed.error.message }

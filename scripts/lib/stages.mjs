@@ -53,8 +53,9 @@ async function rust() {
 }
 
 async function engine(context) {
-  const { socketPath } = await startEngine({ images: Object.keys(IMAGES) })
+  const { socketPath, stop } = await startEngine({ images: Object.keys(IMAGES) })
   context.env.SANDBOX_TEST_SOCKET = socketPath
+  context.stop = stop
   return ONE
 }
 

@@ -30,8 +30,8 @@ pub struct ReemitOptions {
 }
 
 /// Passes on what `input` holds as an archive of ours, with headers that nobody else wrote. The entry of the workspace
-/// itself is left out, directories that are only implied are put in, times and permission bits are kept. It ends with
-/// an error at the first entry that is refused, and where `input` has one or is cut; memory does not grow with it.
+/// itself is left out, directories that are only implied are put in, times and permission bits are kept, but directories let their
+/// owner in. It ends with an error at the first entry that is refused, and where `input` has one or is cut; memory does not grow with it.
 pub fn reemit(input: TarStream, options: ReemitOptions) -> TarStream {
   Box::pin(Reemit {
     input,

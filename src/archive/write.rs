@@ -16,6 +16,9 @@ use super::{BLOCK, padding};
 const MAX_HEADER_NAME: usize = 99;
 /// Largest time in 11 octal digits, in the year 2242.
 const MAX_OCTAL_TIME: i64 = 0o77_777_777_777;
+/// Bits that every directory gets. BusyBox sets a directory's mode before it writes what is in it, and does not change
+/// it when the directory comes again: what is read-only for its owner would stay empty, and the unpacking fail.
+const OWNER_ACCESS: u32 = 0o700;
 /// Headers, padding and small contents are gathered into chunks of about this many bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Contents from this size on are passed on without copying.
@@ -55,7 +58,7 @@ impl Writer {
     self.long_record(EntryType::GNULongLink, link);
     self.long_record(EntryType::GNULongName, &name);
     let mut header = self.header(kind, &name, entry.size);
-    header.set_mode(entry.mode);
+    header.set_mode(entry.mode | if kind.is_dir() { OWNER_ACCESS } else { 0 });
     set_time(&mut header, entry.mtime);
     if let Some(gnu) = header.as_gnu_mut() {
       copy_front(&mut gnu.linkname, link);

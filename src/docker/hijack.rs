@@ -189,7 +189,6 @@ async fn read_head(stream: &mut UnixStream) -> std::io::Result<Head> {
 }
 
 /// Takes a head off the buffer, where it is whole.
-
 fn parse_head(buffer: &mut BytesMut) -> std::io::Result<Option<Head>> {
   if buffer.is_empty() {
     return Ok(None);

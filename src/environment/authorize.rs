@@ -52,6 +52,7 @@ pub fn authorize(options: &Options, call: &ToolCall) -> Result<(), String> {
     return Err(reason);
   }
   policy::check_args(call.input.args.as_deref().unwrap_or_default())
+    .map_err(|error| error.message().to_owned())
 }
 
 fn undeclared(options: &Options, tool: &str) -> Result<(), String> {

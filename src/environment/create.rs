@@ -65,8 +65,8 @@ pub async fn create_container(
 
 /// What can be done in a container of this environment that runs.
 pub fn sandbox(core: &Core, container: &str) -> Arc<dyn Sandbox> {
-  let user = core.options.user.to_string();
-  Arc::new(ExecSandbox::new(Arc::clone(&core.engine), container.to_owned(), user, BTreeMap::new()))
+  let owner = core.options.user.into();
+  Arc::new(ExecSandbox::new(Arc::clone(&core.engine), container.to_owned(), owner, BTreeMap::new()))
 }
 
 async fn fill(core: &Core, id: &str, contents: Contents, cancel: &Cancel) -> Result<Arc<dyn Sandbox>> {

@@ -129,8 +129,8 @@ impl Session {
       Decision::Allow { program } => program,
       Decision::Deny { reason } => return Err(fail!(Denied, "{reason}")),
     };
-    policy::check_args(&arguments.args).map_err(|reason| fail!(Denied, "{reason}"))?;
-    policy::check_env(&arguments.env).map_err(|reason| fail!(Denied, "{reason}"))?;
+    policy::check_args(&arguments.args)?;
+    policy::check_env(&arguments.env)?;
     let cwd = WorkspacePath::parse(arguments.cwd.as_deref().unwrap_or_default())?;
     let longest = options.limits.command_timeout;
     Ok(Command {

@@ -8,7 +8,7 @@ use super::core::Core;
 use super::host::now_ms;
 use super::session::Session;
 use super::status;
-use crate::archive::{ArchiveLimits, Owner, ReemitOptions, SymlinkRule, reemit};
+use crate::archive::{ArchiveLimits, ReemitOptions, SymlinkRule, reemit};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorCode, Result};
 use crate::limits::MAX_ARCHIVE_ENTRIES;
@@ -58,16 +58,15 @@ async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Resu
 async fn save_snapshot(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord) -> Result<()> {
   let limits = &core.options.limits;
   let raw = sandbox.export(archive_cap(limits.max_workspace_bytes), &Cancel::new()).await?;
-  let user = core.options.user;
   let tar = reemit(
     raw,
     ReemitOptions {
-      owner: Owner { uid: user.uid, gid: user.gid },
+      owner: core.options.user.into(),
       limits: ArchiveLimits {
         max_entries: MAX_ARCHIVE_ENTRIES,
         max_file_bytes: limits.max_workspace_bytes,
         max_total_bytes: limits.max_workspace_bytes,
-        symlinks: SymlinkRule::Inside,
+        symlinks: SymlinkRule::Anywhere,
       },
       code: ErrorCode::SnapshotInvalid,
     },

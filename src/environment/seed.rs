@@ -3,11 +3,11 @@
 use bytes::Bytes;
 
 use super::core::Core;
-use crate::archive::{ArchiveError, ArchiveLimits, Owner, PackEntry, PackOptions, SymlinkRule, pack};
+use crate::archive::{ArchiveError, ArchiveLimits, PackEntry, PackOptions, SymlinkRule, pack};
 use crate::cancel::Cancel;
 use crate::error::{ErrorCode, Result, fail};
 use crate::limits::MAX_ARCHIVE_ENTRIES;
-use crate::workspace::source::{Budget, collect};
+use crate::workspace::source::{SourceBudget, collect};
 
 /// Permission bits of a declared directory.
 const DIRECTORY_MODE: u32 = 0o755;
@@ -38,7 +38,7 @@ async fn host_files(core: &Core, cancel: &Cancel) -> Result<Vec<PackEntry>> {
   let Some(source) = core.options.workspace.source.clone() else { return Ok(Vec::new()) };
   let limits = &core.options.limits;
   let declared: u64 = core.options.workspace.files.iter().map(|file| file.contents.len() as u64).sum();
-  let budget = Budget {
+  let budget = SourceBudget {
     max_file_bytes: limits.max_file_bytes,
     max_total_bytes: limits.max_workspace_bytes.saturating_sub(declared),
     max_entries: MAX_ARCHIVE_ENTRIES,
@@ -51,9 +51,9 @@ async fn host_files(core: &Core, cancel: &Cancel) -> Result<Vec<PackEntry>> {
 }
 
 fn pack_options(core: &Core) -> PackOptions {
-  let (user, limits) = (core.options.user, &core.options.limits);
+  let limits = &core.options.limits;
   PackOptions {
-    owner: Owner { uid: user.uid, gid: user.gid },
+    owner: core.options.user.into(),
     mtime: i64::try_from(super::host::now_ms() / 1000).unwrap_or(0),
     limits: ArchiveLimits {
       max_entries: MAX_ARCHIVE_ENTRIES,

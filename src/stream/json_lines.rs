@@ -1,89 +1,102 @@
-//! Streams of JSON values, as engines send progress: values parted by white space or nothing, each cut into any number
-//! of reads.
+//! The Engine API's streams of JSON values (progress of a pull, events), as they arrive in chunks of any size.
+//!
+//! Values stand apart by any white space or none, and a chunk may end anywhere: in a value, or between a value and the
+//! line end that belongs to it. All values are objects or arrays, so brackets say where one ends.
 
-use serde_json::{Deserializer, Value};
+use serde_json::Value;
 
 use crate::error::{Result, fail};
+use crate::limits::MAX_JSON_VALUE_BYTES;
 
-/// Longest value. Progress messages have a few hundred bytes.
-const MAX_VALUE_BYTES: usize = 1024 * 1024;
-
-/// Collects values from pieces.
+/// Puts chunks together into values.
 #[derive(Debug, Default)]
 pub struct JsonLines {
-  rest: Vec<u8>,
+  /// The beginning of a value that has not ended.
+  partial: Vec<u8>,
+  place: Place,
+}
+
+/// Where in a value the next byte is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+  /// Open brackets; 0 between values.
+  depth: usize,
+  in_string: bool,
+  escaped: bool,
 }
 
 impl JsonLines {
-  /// The values that are whole with this piece.
-  pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Value>> {
-    self.rest.extend_from_slice(piece);
+  /// Takes the next chunk, returns the values that it completes. What is no JSON is `DOCKER_API`, a value over 1 MiB is
+  /// `LIMIT`; after an error the stream is of no more use.
+  pub fn push(&mut self, chunk: &[u8]) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    let mut stream = Deserializer::from_slice(&self.rest).into_iter::<Value>();
-    loop {
-      match stream.next() {
-        Some(Ok(value)) => values.push(value),
-        None => break,
-        Some(Err(error)) if error.is_eof() => break,
-        Some(Err(error)) => {
-          return Err(fail!(DockerApi, "The Docker engine's progress is no JSON.").with_source(error));
+    // What of the chunk belongs to the value under way.
+    let mut from = 0;
+    for (at, byte) in chunk.iter().enumerate() {
+      if self.place.depth == 0 {
+        from = at;
+        match byte {
+          b' ' | b'\t' | b'\r' | b'\n' => continue,
+          b'{' | b'[' => {}
+          _ => return Err(fail!(DockerApi, "The engine sent something else where a JSON object was due.")),
         }
       }
+      self.place.step(*byte);
+      if self.place.depth == 0 {
+        self.extend(chunk.get(from..=at).unwrap_or_default())?;
+        values.push(self.take()?);
+      }
     }
-    let read = stream.byte_offset();
-    self.rest.drain(..read);
-    if self.rest.len() > MAX_VALUE_BYTES {
-      return Err(fail!(
-        Limit,
-        "One progress message of the Docker engine is longer than {MAX_VALUE_BYTES} bytes."
-      ));
+    if self.place.depth > 0 {
+      self.extend(chunk.get(from..).unwrap_or_default())?;
     }
     Ok(values)
   }
 
-  /// To be called at the end of the stream: an error where a value is half there.
+  /// Says that the stream ended; in the middle of a value that is `DOCKER_API`.
   pub fn finish(self) -> Result<()> {
-    if self.rest.trim_ascii().is_empty() {
+    if self.place.depth == 0 {
       return Ok(());
     }
-    Err(fail!(DockerApi, "The Docker engine's progress stopped in the middle of a message."))
+    Err(fail!(
+      DockerApi,
+      "The engine's stream ended in the middle of a JSON value, after {} bytes of it.",
+      self.partial.len()
+    ))
+  }
+
+  fn extend(&mut self, part: &[u8]) -> Result<()> {
+    if self.partial.len() + part.len() > MAX_JSON_VALUE_BYTES {
+      return Err(fail!(Limit, "The engine sent a JSON value of more than {MAX_JSON_VALUE_BYTES} bytes."));
+    }
+    self.partial.extend_from_slice(part);
+    Ok(())
+  }
+
+  fn take(&mut self) -> Result<Value> {
+    let value = serde_json::from_slice(&self.partial)
+      .map_err(|error| fail!(DockerApi, "The engine sent malformed JSON.").with_source(error));
+    self.partial.clear();
+    value
+  }
+}
+
+impl Place {
+  /// Follows brackets and strings; whether they fit each other is for the parser.
+  fn step(&mut self, byte: u8) {
+    if self.in_string {
+      self.in_string = self.escaped || byte != b'"';
+      self.escaped = !self.escaped && byte == b'\\';
+      return;
+    }
+    match byte {
+      b'"' => self.in_string = true,
+      b'{' | b'[' => self.depth += 1,
+      b'}' | b']' => self.depth -= 1,
+      _ => {}
+    }
   }
 }
 
 #[cfg(test)]
-mod tests {
-  use serde_json::json;
-
-  use super::*;
-
-  fn read(pieces: &[&str]) -> Result<Vec<Value>> {
-    let (mut lines, mut all) = (JsonLines::default(), Vec::new());
-    for piece in pieces {
-      all.extend(lines.push(piece.as_bytes())?);
-    }
-    lines.finish().map(|()| all)
-  }
-
-  #[test]
-  fn the_line_end_may_come_in_another_read_than_the_value() {
-    let expected = vec![json!({"a": 1}), json!({"b": 2})];
-    assert_eq!(read(&["{\"a\":1}", "\r\n", "\r\n{\"b\":2}"]).unwrap(), expected);
-    assert_eq!(read(&["{\"a\":1}{\"b\":2}\n\n"]).unwrap(), expected);
-    let bytes: Vec<String> = "{\"a\":1}\r\n{\"b\":2}\r\n".chars().map(String::from).collect();
-    assert_eq!(read(&bytes.iter().map(String::as_str).collect::<Vec<_>>()).unwrap(), expected);
-  }
-
-  #[test]
-  fn half_a_value_is_an_error_only_at_the_end() {
-    assert!(read(&["{\"a\":1}\r\n{\"b\""]).is_err());
-    assert_eq!(read(&[]).unwrap(), Vec::<Value>::new());
-    assert_eq!(read(&[" \r\n "]).unwrap(), Vec::<Value>::new());
-  }
-
-  #[test]
-  fn what_is_no_json_and_what_never_ends_is_refused() {
-    assert!(read(&["<html>"]).is_err());
-    let long = format!("{{\"a\":\"{}", "x".repeat(MAX_VALUE_BYTES));
-    assert!(read(&[&long]).is_err());
-  }
-}
+mod tests;

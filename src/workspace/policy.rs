@@ -1,173 +1,199 @@
-//! Which commands may be run: a pure decision on the words of a command. What it says no to, it says no to in words
-//! that a model can act on.
+//! Which commands may be run, decided from their text. Pure: what a name leads to is the container's matter.
 
 use std::collections::BTreeMap;
 
 use super::path::{WORKSPACE_ROOT, WorkspacePath, quote};
+use crate::error::{Result, fail};
+use crate::limits::{
+  MAX_ARG_BYTES, MAX_ARGS, MAX_ARGS_BYTES, MAX_ENV_BYTES, MAX_ENV_VARS, MAX_NAME_BYTES, MAX_PATH_BYTES,
+};
 
-/// Longest single argument: the kernel's `MAX_ARG_STRLEN`, 32 pages, without the closing NUL (`linux/binfmts.h`).
-pub const MAX_ARG_BYTES: usize = 131_071;
-/// All arguments and variables together. The kernel allows a quarter of the stack limit (execve(2)), 2 MiB with the
-/// usual 8 MiB; half of it leaves room for what the sandbox adds.
-pub const MAX_WORDS_BYTES: usize = 1024 * 1024;
-/// Most arguments, and most variables.
-pub const MAX_WORDS: usize = 4096;
-/// How many allowed commands a refusal names.
-const SHOWN_COMMANDS: usize = 20;
-
-/// Directories whose executables may be named by path.
+/// Directories of the image whose programs may be named by path.
 const PROGRAM_DIRECTORIES: [&str; 2] = ["/bin/", "/usr/bin/"];
+/// Names of an allow-list that a refusal shows; a model needs no more to go on.
+const SHOWN_NAMES: usize = 20;
 
-/// Which commands an environment allows.
+/// Which commands may be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShellPolicy {
   /// None.
   Deny,
-  /// Every bare name and executable in `/bin` or `/usr/bin`.
+  /// Every bare name and executable in `/bin` or `/usr/bin`; below the workspace too, if it is mounted with exec.
   Allow,
-  /// Only these names.
+  /// Of those, only what has one of these file names, wherever it is.
   List(Vec<String>),
 }
 
-/// May it be run?
+/// What was decided about a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-  /// Yes, under this name or path.
+  /// It may be run.
   Allow {
-    /// A bare name, or an absolute path.
+    /// What to run: a bare name, an absolute path, or `./` and a path relative to the working directory.
     program: String,
   },
-  /// No.
+  /// It may not.
   Deny {
-    /// Why, and what to do instead.
+    /// Why, and what would do instead; for a model to read.
     reason: String,
   },
 }
 
-/// Decides on a command. `workspace_exec`: programs in the workspace may be run, if the policy has them.
-pub fn decide(policy: &ShellPolicy, workspace_exec: bool, command: &str) -> Decision {
-  match resolve(policy, workspace_exec, command) {
-    Ok(program) => Decision::Allow { program },
-    Err(reason) => Decision::Deny { reason },
-  }
-}
-
-fn resolve(policy: &ShellPolicy, workspace_exec: bool, command: &str) -> Result<String, String> {
-  if *policy == ShellPolicy::Deny {
-    return Err("Commands are not allowed in this sandbox; use the file tools.".to_owned());
-  }
-  let program = program(workspace_exec, command)?;
-  let name = program.rsplit('/').next().unwrap_or(&program);
-  match policy {
-    ShellPolicy::List(allowed) if !allowed.iter().any(|allowed| allowed == name || *allowed == program) => {
-      Err(format!("Command {} is not allowed here; {}.", quote(name), shown(allowed)))
+/// Decides about `command`, the program alone without its arguments. `exec` says that programs of the workspace can be
+/// run at all. An allow-list compares the file name: `/bin/ls` and, with `exec`, `./ls` are `ls`.
+pub fn decide(policy: &ShellPolicy, exec: bool, command: &str) -> Decision {
+  let allowed = match policy {
+    ShellPolicy::Deny => {
+      Err("no commands may be run here (shell: \"deny\"); use the file tools instead".to_owned())
     }
-    _ => Ok(program),
-  }
-}
-
-/// The program that a command names, whatever the policy says of it.
-fn program(workspace_exec: bool, command: &str) -> Result<String, String> {
-  let refuse = |why: &str| Err(format!("Command {} {why}.", quote(command)));
-  if command.is_empty() {
-    return Err("The command is empty; name a program, and give its arguments apart.".to_owned());
-  }
-  if command.len() > MAX_ARG_BYTES || command.contains('\0') {
-    return refuse("is no name of a program: it is too long or contains a NUL byte");
-  }
-  if command.starts_with('-') {
-    return refuse("begins with \"-\"; a program's name does not");
-  }
-  if command.split('/').any(|part| part == "..") {
-    return refuse("contains \"..\"; name the program directly");
-  }
-  if !command.contains('/') {
-    if command.contains(char::is_whitespace) {
-      return refuse("contains white space; give the arguments apart from the command, there is no shell");
-    }
-    return Ok(command.to_owned());
-  }
-  let in_directory = |directory: &&str| {
-    command
-      .strip_prefix(*directory)
-      .is_some_and(|name| !name.is_empty() && name != "." && !name.contains('/'))
+    _ => program(exec, command).and_then(|(program, name)| listed(policy, name).map(|()| program)),
   };
-  if PROGRAM_DIRECTORIES.iter().any(in_directory) {
-    return Ok(command.to_owned());
+  match allowed {
+    Ok(program) => Decision::Allow { program },
+    Err(why) => Decision::Deny { reason: format!("Command {} is refused: {why}.", quote(command)) },
   }
-  let in_workspace = command.starts_with("./") || command.starts_with(&format!("{WORKSPACE_ROOT}/"));
-  match WorkspacePath::parse(command) {
-    Ok(path) if workspace_exec && in_workspace && !path.is_root() => Ok(path.absolute()),
-    _ if in_workspace && !workspace_exec => {
-      refuse("is in the workspace, where programs cannot be run; pass the file to an interpreter instead")
+}
+
+/// Checks what a command is given: `LIMIT` for too much, `DENIED` for what no program can be given.
+pub fn check_args(args: &[String]) -> Result<()> {
+  if args.len() > MAX_ARGS {
+    return Err(fail!(Limit, "{} arguments were given; at most {MAX_ARGS} are possible.", args.len()));
+  }
+  for (at, arg) in args.iter().enumerate() {
+    if arg.contains('\0') {
+      return Err(fail!(
+        Denied,
+        "Argument {at} contains a NUL byte, which no argument can hold; put it in a file."
+      ));
     }
-    _ => refuse("is neither a bare name nor an executable directly in /bin or /usr/bin"),
-  }
-}
-
-fn shown(allowed: &[String]) -> String {
-  if allowed.is_empty() {
-    return "no command is".to_owned();
-  }
-  let names: Vec<_> = allowed.iter().take(SHOWN_COMMANDS).map(String::as_str).collect();
-  let more = if allowed.len() > SHOWN_COMMANDS { ", …" } else { "" };
-  format!("allowed: {}{more}", names.join(", "))
-}
-
-/// Checks the arguments of a command against what the kernel takes.
-pub fn check_args(args: &[String]) -> Result<(), String> {
-  if args.len() > MAX_WORDS {
-    return Err(format!("The command has {} arguments; at most {MAX_WORDS} are possible.", args.len()));
-  }
-  if let Some(at) = args.iter().position(|arg| arg.contains('\0')) {
-    return Err(format!("Argument {} contains a NUL byte, which no argument can.", at + 1));
-  }
-  if let Some(at) = args.iter().position(|arg| arg.len() > MAX_ARG_BYTES) {
-    return Err(format!(
-      "Argument {} is longer than {MAX_ARG_BYTES} bytes; write it to a file or pass it as stdin.",
-      at + 1
-    ));
+    if arg.len() > MAX_ARG_BYTES {
+      return Err(fail!(
+        Limit,
+        "Argument {at} has {} bytes; at most {MAX_ARG_BYTES} are possible. Put it in a file or in stdin.",
+        arg.len()
+      ));
+    }
   }
   let total: usize = args.iter().map(|arg| arg.len() + 1).sum();
-  if total > MAX_WORDS_BYTES {
-    return Err(format!(
-      "The arguments have {total} bytes; at most {MAX_WORDS_BYTES} are possible. Use stdin."
+  if total > MAX_ARGS_BYTES {
+    return Err(fail!(
+      Limit,
+      "The arguments have {total} bytes together; at most {MAX_ARGS_BYTES} are possible. Put them in a file or in stdin."
     ));
   }
   Ok(())
 }
 
-/// Checks the variables of a command: names as POSIX has them (XBD 8.1), values without NUL. Values are never quoted:
-/// they may be secrets.
-pub fn check_env(env: &BTreeMap<String, String>) -> Result<(), String> {
-  if env.len() > MAX_WORDS {
-    return Err(format!("The command has {} variables; at most {MAX_WORDS} are possible.", env.len()));
+/// Checks the variables of a command: `LIMIT` for too much, `DENIED` for names that are none (POSIX: letters, digits and
+/// `_`, no digit first) and values with NUL. Values never appear in the message.
+pub fn check_env(env: &BTreeMap<String, String>) -> Result<()> {
+  if env.len() > MAX_ENV_VARS {
+    return Err(fail!(Limit, "{} variables were given; at most {MAX_ENV_VARS} are possible.", env.len()));
   }
   for (name, value) in env {
-    check_variable(name, value)?;
+    if !is_variable_name(name) {
+      return Err(fail!(
+        Denied,
+        "{} is no name of a variable; use letters, digits and _, and no digit first.",
+        quote(name)
+      ));
+    }
+    if value.contains('\0') {
+      return Err(fail!(Denied, "Variable {} contains a NUL byte, which no variable can hold.", quote(name)));
+    }
+    let size = name.len() + 1 + value.len();
+    if size > MAX_ARG_BYTES {
+      return Err(fail!(
+        Limit,
+        "Variable {} has {size} bytes with its name; at most {MAX_ARG_BYTES} are possible.",
+        quote(name)
+      ));
+    }
   }
   let total: usize = env.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
-  if total > MAX_WORDS_BYTES {
-    return Err(format!("The variables have {total} bytes; at most {MAX_WORDS_BYTES} are possible."));
+  if total > MAX_ENV_BYTES {
+    return Err(fail!(
+      Limit,
+      "The variables have {total} bytes together; at most {MAX_ENV_BYTES} are possible."
+    ));
   }
   Ok(())
 }
 
-/// Checks one variable.
-pub fn check_variable(name: &str, value: &str) -> Result<(), String> {
-  let starts = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
-  if !starts || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-    return Err(format!(
-      "Variable name {} may have letters, digits and \"_\" only, and no digit first.",
-      quote(name)
-    ));
+/// True for a POSIX name of a variable: `[A-Za-z_][A-Za-z0-9_]*`.
+pub fn is_variable_name(name: &str) -> bool {
+  let first_fits = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+  first_fits && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The program as it will be run, and its file name.
+fn program(exec: bool, command: &str) -> Result<(String, &str), String> {
+  if command.is_empty() {
+    return Err("it is empty; name a program".to_owned());
   }
-  if value.contains('\0') || name.len() + value.len() + 1 > MAX_ARG_BYTES {
-    return Err(format!(
-      "The value of variable {name} contains a NUL byte or is longer than {MAX_ARG_BYTES} bytes."
-    ));
+  if command.contains('\0') {
+    return Err("it contains a NUL byte".to_owned());
   }
-  Ok(())
+  if command.starts_with('-') {
+    return Err("it starts with \"-\"; options go into args, after the program".to_owned());
+  }
+  if command.len() > MAX_PATH_BYTES {
+    return Err(format!("it has {} bytes; at most {MAX_PATH_BYTES} are possible", command.len()));
+  }
+  if command.split('/').any(|part| part == "..") {
+    return Err("it contains \"..\"; name the place directly".to_owned());
+  }
+  let name = command.rsplit('/').next().unwrap_or_default();
+  if name.len() > MAX_NAME_BYTES {
+    return Err(format!("its name has {} bytes; at most {MAX_NAME_BYTES} are possible", name.len()));
+  }
+  if matches!(name, "" | ".") {
+    return Err("it names a directory".to_owned());
+  }
+  if name.len() == command.len()
+    || PROGRAM_DIRECTORIES.iter().any(|dir| command.strip_prefix(dir) == Some(name))
+  {
+    return Ok((command.to_owned(), name));
+  }
+  of_workspace(exec, command).map(|program| (program, name))
+}
+
+/// A program below the workspace: `./` (relative to the working directory) or absolute.
+fn of_workspace(exec: bool, command: &str) -> Result<String, String> {
+  let relative = command.starts_with("./");
+  let below = command.strip_prefix(WORKSPACE_ROOT).is_some_and(|rest| rest.starts_with('/'));
+  if !relative && !below {
+    return Err(match exec {
+      true => "use a bare name, a program directly in /bin or /usr/bin, or one of the workspace as ./name"
+        .to_owned(),
+      false => "use a bare name, or a program directly in /bin or /usr/bin".to_owned(),
+    });
+  }
+  if !exec {
+    return Err("programs of the workspace cannot be run here (workspace.exec is off)".to_owned());
+  }
+  let path =
+    WorkspacePath::parse(command).map_err(|error| error.message().trim_end_matches('.').to_owned())?;
+  Ok(if relative { format!("./{path}") } else { path.absolute() })
+}
+
+fn listed(policy: &ShellPolicy, name: &str) -> Result<(), String> {
+  let ShellPolicy::List(names) = policy else { return Ok(()) };
+  if names.iter().any(|listed| listed == name) {
+    return Ok(());
+  }
+  let hint = if name.contains(char::is_whitespace) { "; arguments go into args" } else { "" };
+  Err(format!("it is not allowed here; allowed: {}{hint}", shown(names)))
+}
+
+fn shown(names: &[String]) -> String {
+  if names.is_empty() {
+    return "nothing".to_owned();
+  }
+  let list: Vec<_> =
+    names.iter().take(SHOWN_NAMES).map(|name| quote(name).trim_matches('"').to_owned()).collect();
+  let more = names.len().saturating_sub(SHOWN_NAMES);
+  if more > 0 { format!("{} and {more} more", list.join(", ")) } else { list.join(", ") }
 }
 
 #[cfg(test)]

@@ -113,6 +113,13 @@ fn directories_above_an_entry_are_written_once() {
 }
 
 #[test]
+fn every_directory_lets_its_owner_in() {
+  let directory = |name, mode| PackEntry::Directory { path: path(name), mode };
+  let seen = seen_by_tar(&pack(vec![directory(b"a", 0o555), directory(b"b", 0)], &options()).unwrap());
+  assert_eq!((seen[0].2, seen[1].2), (0o755, 0o700));
+}
+
+#[test]
 fn budgets_and_rules_hold_for_ours_too() {
   let refused = |entries| pack(entries, &options()).unwrap_err();
   let limit = |name: &str, what, max| ArchiveError::Limit { name: format!("{name:?}"), what, max };

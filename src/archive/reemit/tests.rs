@@ -37,6 +37,7 @@ fn the_result_is_plain_and_ours() {
     Raw::new(b'0', b"x", 0).set(100, b"0006755\0").set(265, b"root").seal(),
     padded(b"data"),
     file(b"a/f", b"x"),
+    Raw::new(b'5', b"a", 0).set(100, b"0000555\0").seal(),
     link(b'2', b"s", b"a/f"),
     link(b'1', b"h", b"a/f"),
   ]);
@@ -55,6 +56,7 @@ fn the_result_is_plain_and_ours() {
     entry(&long, EntryKind::File, 0o755, 1, 4),
     entry(b"a", EntryKind::Directory, 0o755, 7, 0),
     entry(b"a/f", EntryKind::File, 0o644, 7, 1),
+    entry(b"a", EntryKind::Directory, 0o755, 7, 0),
     entry(b"s", EntryKind::Symlink { target: b"a/f".to_vec() }, 0o644, 7, 0),
     entry(b"h", EntryKind::HardLink { target }, 0o644, 7, 0),
   ];

@@ -102,8 +102,7 @@ impl Container {
         self.id
       ));
     };
-    let init = self.spec.init || self.spec.entrypoint.is_some();
-    if self.is_running() && (*number == 9 || init) {
+    if self.is_running() && (*number == 9 || self.spec.init) {
       self.phase = Phase::Exited(128 + number);
       self.tree.lose_mounts();
       self.ended.cancel();

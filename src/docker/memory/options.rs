@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorCode, Result, fail};
 /// Images that are there without being asked for: the default image of the product, and the usual small ones.
 pub const DEFAULT_IMAGES: &[&str] = &["alpine:3.21", "alpine:latest", "busybox:latest", "debian:12-slim"];
 
-/// Calls that can be made to fail, by their public names; the last four stand behind `createContainer` and `acquire`.
+/// Calls that can be made to fail, by their public names; the last three are no public methods, but made while a run is acquired.
 pub const METHODS: &[&str] = &[
   "createContainer",
   "startContainer",

@@ -17,8 +17,10 @@ use bytes::Bytes;
 
 pub use defaults::security_defaults;
 
+use crate::archive::Owner;
 use crate::workspace::path::WorkspacePath;
 pub use crate::workspace::policy::ShellPolicy;
+pub use crate::workspace::source::HostSource;
 
 /// When an image is fetched from its registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,12 @@ pub struct User {
   pub gid: u32,
 }
 
+impl From<User> for Owner {
+  fn from(user: User) -> Self {
+    Self { uid: user.uid, gid: user.gid }
+  }
+}
+
 impl std::fmt::Display for User {
   fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
     write!(f, "{}:{}", self.uid, self.gid)
@@ -55,15 +63,6 @@ pub struct SeedFile {
   pub contents: Bytes,
   /// Permission bits, 0o644 unless given.
   pub mode: u32,
-}
-
-/// Files of the host that are copied into a new workspace.
-#[derive(Clone, Debug)]
-pub struct HostSource {
-  /// Absolute path on the host.
-  pub root: PathBuf,
-  /// Paths or globs relative to it.
-  pub include: Vec<String>,
 }
 
 /// The workspace as declared.
@@ -196,3 +195,6 @@ pub struct Options {
   /// Socket of the engine, where the application passes no client of its own.
   pub socket_path: Option<PathBuf>,
 }
+
+#[cfg(test)]
+mod tests;

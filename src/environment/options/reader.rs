@@ -88,7 +88,8 @@ impl<'a> Field<'a> {
 
   /// The error for a wrong value; `may` says what it may be.
   pub fn wrong(&self, may: impl std::fmt::Display) -> Error {
-    let name = if self.path.is_empty() { "The options".to_owned() } else { format!("Option {}", self.path) };
+    let name =
+      if self.path.is_empty() { "The options argument".to_owned() } else { format!("Option {}", self.path) };
     let was = self.value.map_or_else(|| "missing".to_owned(), |value| shown(value, self.hidden));
     fail!(ConfigInvalid, "{name} was {was}; it must be {may}.")
   }
@@ -232,12 +233,17 @@ fn closest(key: &str, known: &[&'static str]) -> Option<&'static str> {
   if key.chars().count() > MAX_GUESSED_KEY {
     return None;
   }
-  let lower: Vec<char> = key.to_lowercase().chars().collect();
-  let scored =
-    known.iter().map(|word| (edits(&lower, &word.to_lowercase().chars().collect::<Vec<_>>()), *word));
-  // Two edits turn any word of four letters into too many others.
-  let (distance, word) = scored.min_by_key(|(distance, _)| *distance)?;
-  (distance <= MAX_EDITS && distance * 2 < lower.len()).then_some(word)
+  let folded = |word: &str| word.to_lowercase().chars().collect::<Vec<char>>();
+  let from = folded(key);
+  let scored = known.iter().map(|word| {
+    let to = folded(word);
+    // Two edits turn any word of four letters into too many others.
+    let near = MAX_EDITS.min(from.len().max(to.len()).saturating_sub(1) / 2);
+    (edits(&from, &to), near, *word)
+  });
+  let (.., word) =
+    scored.filter(|(distance, near, _)| distance <= near).min_by_key(|(distance, ..)| *distance)?;
+  Some(word)
 }
 
 /// Insertions, deletions and replacements between two words.

@@ -40,6 +40,11 @@ fn every_row_of_the_profile() {
   assert_eq!(spec.memory_bytes, 256 * 1024 * 1024);
   assert_eq!(spec.nano_cpus, 500_000_000);
   assert_eq!(spec.pids_limit, 64);
+}
+
+#[test]
+fn rows_that_the_command_line_does_not_show() {
+  let spec = spec_of(&options(json!({})), &ImageInspection::default());
   assert_eq!(spec.ipc_mode.as_deref(), Some("none"));
   assert_eq!(spec.sysctls["kernel.shm_rmid_forced"], "1");
   assert_eq!(spec.ulimits, [("core".to_owned(), 0), ("msgqueue".to_owned(), 0)].into());

@@ -32,19 +32,13 @@ impl ExecSandbox {
     let program = command.program.clone();
     let request = self.request(command, &nonce, cancel);
     let output = self.engine.exec(&self.container, request).await;
-    let output = match output {
-      Ok(output) => output,
-      Err(error) => return Err(self.explain(error).await),
-    };
+    let output = self.explained(output).await?;
     if !self.scripts {
       return Ok(plain_result(output, begun));
     }
     let (stderr, fate) = read_marks(&output.stderr, nonce.as_str());
     let result = Read { output, stderr, fate, cap, program: &program, begun };
-    match result.into_result() {
-      Ok(result) => Ok(result),
-      Err(error) => Err(self.explain(error).await),
-    }
+    self.explained(result.into_result()).await
   }
 
   fn request(&self, command: Command, nonce: &Nonce, cancel: &Cancel) -> ExecRequest {

@@ -110,10 +110,7 @@ impl ExecSandbox {
       clean_mark: Some(String::new()),
       exclusive: false,
     };
-    match self.engine.exec(&self.container, request).await {
-      Ok(output) => Ok(output),
-      Err(error) => Err(self.explain(error).await),
-    }
+    self.explained(self.engine.exec(&self.container, request).await).await
   }
 }
 

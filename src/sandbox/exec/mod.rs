@@ -1,6 +1,7 @@
 //! The engine-only transport: every operation is a `docker exec`. It needs `/bin/sh` and a few programs of the image,
 //! costs about 50 ms an operation, and cannot tell a command that a signal ended from one that exited with 128 and more.
 
+pub mod archive_files;
 mod command;
 mod files;
 mod scripts;
@@ -12,6 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{Capabilities, Command, CommandResult, FileRange, Listing, Outcome, Sandbox};
+use crate::archive::Owner;
 use crate::cancel::Cancel;
 use crate::docker::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, Stdin};
 use crate::error::{Error, ErrorCode, Result, fail};
@@ -36,21 +38,30 @@ pub struct ExecSandbox {
   engine: Arc<dyn Engine>,
   container: String,
   user: String,
+  owner: Owner,
   env: BTreeMap<String, String>,
   /// The engine runs real programs, so that scripts can do the work.
   scripts: bool,
 }
 
 impl ExecSandbox {
-  /// For this container; commands run as `user` (`uid:gid`) and have `env` on top of the container's variables.
+  /// For this container; commands run as `owner` and have `env` on top of the container's variables.
   pub fn new(
     engine: Arc<dyn Engine>,
     container: String,
-    user: String,
+    owner: Owner,
     env: BTreeMap<String, String>,
   ) -> Self {
     let scripts = engine.kind() == EngineKind::Node;
-    Self { engine, container, user, env, scripts }
+    let user = format!("{}:{}", owner.uid, owner.gid);
+    Self { engine, container, user, owner, env, scripts }
+  }
+
+  async fn explained<T>(&self, result: Result<T>) -> Result<T> {
+    match result {
+      Ok(value) => Ok(value),
+      Err(error) => Err(self.explain(error).await),
+    }
   }
 
   /// An error after which the container turns out to have ended is `CONTAINER_LOST`.
@@ -91,7 +102,12 @@ impl Sandbox for ExecSandbox {
     limit: u64,
     cancel: &Cancel,
   ) -> Result<FileRange> {
-    self.read(path, offset, limit, cancel).await
+    if self.scripts {
+      return self.read(path, offset, limit, cancel).await;
+    }
+    let read =
+      archive_files::read_file(self.engine.as_ref(), &self.container, path, offset, limit, cancel).await;
+    self.explained(read).await
   }
 
   async fn write_file(
@@ -101,11 +117,21 @@ impl Sandbox for ExecSandbox {
     mode: u32,
     cancel: &Cancel,
   ) -> Result<()> {
-    self.write(path, contents, mode, cancel).await
+    if self.scripts {
+      return self.write(path, contents, mode, cancel).await;
+    }
+    let (engine, container) = (self.engine.as_ref(), self.container.as_str());
+    let written =
+      archive_files::write_file(engine, container, path, contents, mode, self.owner, cancel).await;
+    self.explained(written).await
   }
 
   async fn list(&self, path: &WorkspacePath, depth: u32, limit: usize, cancel: &Cancel) -> Result<Listing> {
-    self.entries(path, depth, limit, cancel).await
+    if self.scripts {
+      return self.entries(path, depth, limit, cancel).await;
+    }
+    let listed = archive_files::list(self.engine.as_ref(), &self.container, path, depth, limit, cancel).await;
+    self.explained(listed).await
   }
 
   async fn exec(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
@@ -114,18 +140,12 @@ impl Sandbox for ExecSandbox {
 
   async fn import(&self, tar: ByteStream, cancel: &Cancel) -> Result<()> {
     let put = self.engine.put_archive(&self.container, WORKSPACE_ROOT, ArchiveBody::Stream(tar));
-    match cancel.guard("Filling the workspace", put).await {
-      Ok(()) => Ok(()),
-      Err(error) => Err(self.explain(error).await),
-    }
+    self.explained(cancel.guard("Filling the workspace", put).await).await
   }
 
   async fn export(&self, max_bytes: u64, cancel: &Cancel) -> Result<ByteStream> {
     let get = self.engine.get_archive(&self.container, WORKSPACE_ROOT, max_bytes);
-    match cancel.guard("Reading the workspace", get).await {
-      Ok(tar) => Ok(tar),
-      Err(error) => Err(self.explain(error).await),
-    }
+    self.explained(cancel.guard("Reading the workspace", get).await).await
   }
 
   async fn kill_all(&self) -> Result<()> {

@@ -97,6 +97,7 @@ case $c in
 esac
 [ -n "$p" ] && [ -f "$p" ] || { say missing; exit 127; }
 [ -x "$p" ] || { say denied; exit 126; }
+unset OLDPWD
 say start
 (exec "$p" "$@")
 x=$? r=0
