@@ -81,8 +81,12 @@ impl RawRead {
 
   async fn read_raw(&mut self) -> std::io::Result<Bytes> {
     self.buffer.reserve(READ_BYTES);
-    self.half.read_buf(&mut self.buffer).await?;
-    Ok(self.buffer.split().freeze())
+    match self.half.read_buf(&mut self.buffer).await {
+      Ok(_length) => Ok(self.buffer.split().freeze()),
+      // An engine that closed with some of the command's input unread. All that it wrote came before this.
+      Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Ok(Bytes::new()),
+      Err(error) => Err(error),
+    }
   }
 }
 

@@ -31,10 +31,8 @@ pub fn ping(api_version: &str) -> Vec<Act> {
 /// The head before a hijacked stream, with status 101 or 200.
 pub fn stream_head(status: u16) -> Vec<u8> {
   let upgrade = if status == 101 { "Connection: Upgrade\r\nUpgrade: tcp\r\n" } else { "" };
-  format!(
-    "HTTP/1.1 {status} Scripted\r\nContent-Type: application/vnd.docker.raw-stream\r\n{upgrade}\r\n"
-  )
-  .into_bytes()
+  format!("HTTP/1.1 {status} Scripted\r\nContent-Type: application/vnd.docker.raw-stream\r\n{upgrade}\r\n")
+    .into_bytes()
 }
 
 /// A frame of standard output (1) or standard error (2).
@@ -70,9 +68,12 @@ pub fn container(state: &str) -> Vec<Act> {
   )
 }
 
-/// The reply to `top`: process id, session and command line of each.
-pub fn top(rows: &[[&str; 3]]) -> Vec<Act> {
-  reply(200, &serde_json::json!({ "Titles": ["PID", "SID", "COMMAND"], "Processes": rows }).to_string())
+/// The reply to `top`: process id, parent, session and command line of each.
+pub fn top(rows: &[[&str; 4]]) -> Vec<Act> {
+  reply(
+    200,
+    &serde_json::json!({ "Titles": ["PID", "PPID", "SID", "COMMAND"], "Processes": rows }).to_string(),
+  )
 }
 
 /// An engine that runs one exec in a running container: `start` is the reply to its start, `inspect` to its inspection.

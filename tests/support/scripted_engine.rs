@@ -25,8 +25,8 @@ pub enum Act {
   Open(Gate),
   /// Reads until the client closes its half, and records it.
   ReadToEnd,
-  /// Closes the engine's half only.
-  HalfClose,
+  /// Looks without waiting whether the client closed its half.
+  Probe,
   /// Closes the connection.
   Close,
   /// Does nothing more and leaves the connection open, unread.
@@ -182,7 +182,7 @@ impl ScriptedEngine {
     self.record.lock().unwrap().raw.get(&connection).cloned().unwrap_or_default()
   }
 
-  /// True once the client closed its half of a connection, as seen by `ReadToEnd`.
+  /// True once the client closed its half of a connection, as seen by `ReadToEnd` and `Probe`.
   pub fn ended(&self, connection: usize) -> bool {
     self.record.lock().unwrap().ended.contains(&connection)
   }
@@ -247,7 +247,11 @@ impl Connection {
       Act::Wait(gate) => gate.passed().await,
       Act::Open(gate) => gate.open(),
       Act::ReadToEnd => self.read_to_end().await,
-      Act::HalfClose => self.stream.shutdown().await.ok()?,
+      Act::Probe => {
+        if matches!(self.stream.try_read(&mut [0; 1]), Ok(0)) {
+          self.record.lock().unwrap().ended.push(self.number);
+        }
+      }
       Act::Close => return None,
       Act::Hang => std::future::pending().await,
     }
