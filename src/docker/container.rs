@@ -42,6 +42,7 @@ pub fn create_body(spec: &ContainerSpec) -> Value {
   });
   let ulimits: Vec<Value> =
     spec.ulimits.iter().map(|(name, limit)| json!({ "Name": name, "Soft": limit, "Hard": limit })).collect();
+  let mounts: Vec<Value> = spec.read_only_volumes.iter().map(volume_mount).collect();
   let mut set = |path: &str, value: Option<Value>| {
     let Some(value) = value else { return };
     if let Some(slot) = slot(&mut body, path) {
@@ -55,8 +56,21 @@ pub fn create_body(spec: &ContainerSpec) -> Value {
   set("/HostConfig/Runtime", spec.runtime.as_ref().map(|runtime| json!(runtime)));
   set("/HostConfig/Sysctls", (!spec.sysctls.is_empty()).then(|| json!(spec.sysctls)));
   set("/HostConfig/Ulimits", (!ulimits.is_empty()).then(|| json!(ulimits)));
+  set("/OpenStdin", spec.open_stdin.then(|| json!(true)));
+  set("/StdinOnce", spec.open_stdin.then(|| json!(false)));
+  set("/AttachStdin", spec.open_stdin.then(|| json!(true)));
+  set("/AttachStdout", spec.open_stdin.then(|| json!(true)));
+  set("/HostConfig/AutoRemove", spec.auto_remove.then(|| json!(true)));
+  set("/HostConfig/Mounts", (!mounts.is_empty()).then(|| json!(mounts)));
   set("/HostConfig/LogConfig", spec.no_log.then(|| json!({ "Type": "none" })));
   body
+}
+
+/// `NoCopy`: otherwise the engine copies what the image has at that place into an empty volume.
+fn volume_mount((volume, target): (&String, &String)) -> Value {
+  json!({
+    "Type": "volume", "Source": volume, "Target": target, "ReadOnly": true, "VolumeOptions": { "NoCopy": true },
+  })
 }
 
 /// The place of `path` in an object of objects, made where it is not there.

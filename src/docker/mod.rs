@@ -4,6 +4,7 @@
 //! real engine, [`memory`] is the deterministic double.
 
 mod archive;
+pub mod attach;
 mod chunked;
 pub mod client;
 pub mod container;
@@ -20,6 +21,7 @@ mod request;
 mod terminate;
 mod transport;
 mod version;
+pub mod volume;
 mod whole_archive;
 
 pub use engine::{

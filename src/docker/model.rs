@@ -62,6 +62,15 @@ pub struct ContainerSpec {
   /// Keep no log of the container's output on the engine's disk (`LogConfig.Type: none`).
   #[serde(default, skip_serializing_if = "std::ops::Not::not")]
   pub no_log: bool,
+  /// Volume → where it is mounted, read-only, without a copy of what the image has there.
+  #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+  pub read_only_volumes: BTreeMap<String, String>,
+  /// Keep process 1's standard input open, whoever attaches and detaches.
+  #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+  pub open_stdin: bool,
+  /// Remove the container when its process 1 ends.
+  #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+  pub auto_remove: bool,
 }
 
 /// What we read of `GET /containers/{id}/json`.

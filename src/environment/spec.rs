@@ -82,6 +82,7 @@ pub fn container_spec(options: &Options, image: &ImageInspection, identity: &Ide
     ulimits: [("core".to_owned(), NO_CORE), ("msgqueue".to_owned(), 0)].into(),
     no_healthcheck: true,
     no_log: true,
+    ..ContainerSpec::default()
   }
 }
 
