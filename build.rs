@@ -1,6 +1,32 @@
-//! Sets the link arguments that a Node-API addon needs; nothing to do for a build of the core alone.
+//! Sets the link arguments that a Node-API addon needs, and embeds the supervisor's binaries where they were built.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// `scripts/build-supervisor.mjs` puts them here, named after the engine's architectures.
+const BUILT: &str = "target/supervisor";
+const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 
 fn main() {
   #[cfg(feature = "binding")]
   napi_build::setup();
+  embed_supervisors();
+}
+
+/// A package cannot depend on a binary of its own: it is built first, or the slot stays empty and says so at run time.
+fn embed_supervisors() {
+  let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+  let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+  for architecture in ARCHITECTURES {
+    let built = root.join(BUILT).join(format!("supervisor-{architecture}"));
+    println!("cargo::rerun-if-changed={}", built.display());
+    copy_or_empty(&built, &out.join(format!("supervisor-{architecture}")));
+  }
+}
+
+fn copy_or_empty(built: &Path, slot: &Path) {
+  let contents = fs::read(built).unwrap_or_default();
+  if let Err(error) = fs::write(slot, contents) {
+    println!("cargo::error=the supervisor cannot be embedded at {}: {error}", slot.display());
+  }
 }

@@ -14,6 +14,7 @@ pub mod limits;
 pub mod sandbox;
 pub mod store;
 pub mod stream;
+pub mod supervisor;
 pub mod workspace;
 
 #[cfg(feature = "binding")]

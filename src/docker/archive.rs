@@ -53,6 +53,28 @@ impl Client {
     timeout(ARCHIVE_TIMEOUT, sent).await.unwrap_or_else(|_elapsed| Err(too_slow("into", id, path)))
   }
 
+  /// Unpacks a tar by the engine's own archive call, which reaches the root and volumes, and no tmpfs.
+  pub async fn put_engine_archive(&self, id: &str, path: &str, tar: Bytes) -> Result<()> {
+    self.put_by_engine(id, path, ArchiveBody::Bytes(tar)).await
+  }
+
+  /// A tar of `path` by the engine's own archive call; the same is reached.
+  pub async fn engine_archive(&self, id: &str, path: &str) -> Result<ByteStream> {
+    let target = format!("/containers/{}/archive?path={}", segment(id)?, encode(path));
+    let version = self.version().await?;
+    let request = self.request(Method::GET, &format!("/v{version}{target}"), None)?;
+    let opened = timeout(ARCHIVE_TIMEOUT, self.open(&Method::GET, &target, request)).await;
+    let reply = opened.unwrap_or_else(|_elapsed| Err(too_slow("from", id, path)))?;
+    let what = format!("GET {target}");
+    Ok(
+      http_body_util::BodyDataStream::new(reply.into_body())
+        .map_err(move |error| {
+          fail!(DockerApi, "The Docker engine broke off its reply to {what}.").with_source(error)
+        })
+        .boxed(),
+    )
+  }
+
   async fn put_by_tar(&self, id: &str, path: &str, body: ArchiveBody) -> Result<()> {
     let request = ExecRequest {
       // -o: the files belong to whoever unpacks them, whatever the archive says.

@@ -42,7 +42,9 @@ pub fn create_body(spec: &ContainerSpec) -> Value {
   });
   let ulimits: Vec<Value> =
     spec.ulimits.iter().map(|(name, limit)| json!({ "Name": name, "Soft": limit, "Hard": limit })).collect();
-  let mounts: Vec<Value> = spec.read_only_volumes.iter().map(volume_mount).collect();
+  let read_only = spec.read_only_volumes.iter().map(|mount| volume_mount(mount, true));
+  let writable = spec.writable_volumes.iter().map(|mount| volume_mount(mount, false));
+  let mounts: Vec<Value> = read_only.chain(writable).collect();
   let mut set = |path: &str, value: Option<Value>| {
     let Some(value) = value else { return };
     if let Some(slot) = slot(&mut body, path) {
@@ -67,9 +69,9 @@ pub fn create_body(spec: &ContainerSpec) -> Value {
 }
 
 /// `NoCopy`: otherwise the engine copies what the image has at that place into an empty volume.
-fn volume_mount((volume, target): (&String, &String)) -> Value {
+fn volume_mount((volume, target): (&String, &String), read_only: bool) -> Value {
   json!({
-    "Type": "volume", "Source": volume, "Target": target, "ReadOnly": true, "VolumeOptions": { "NoCopy": true },
+    "Type": "volume", "Source": volume, "Target": target, "ReadOnly": read_only, "VolumeOptions": { "NoCopy": true },
   })
 }
 

@@ -65,6 +65,9 @@ pub struct ContainerSpec {
   /// Volume → where it is mounted, read-only, without a copy of what the image has there.
   #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
   pub read_only_volumes: BTreeMap<String, String>,
+  /// Volume → where it is mounted, for writing.
+  #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+  pub writable_volumes: BTreeMap<String, String>,
   /// Keep process 1's standard input open, whoever attaches and detaches.
   #[serde(default, skip_serializing_if = "std::ops::Not::not")]
   pub open_stdin: bool,

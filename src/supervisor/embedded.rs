@@ -1,0 +1,51 @@
+//! The supervisor's binaries, one for each architecture of a container.
+
+use std::sync::OnceLock;
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Result, fail};
+
+/// A static program for Linux.
+pub struct Binary {
+  /// The ELF file.
+  pub bytes: &'static [u8],
+  digest: OnceLock<[u8; 32]>,
+}
+
+static AMD64: Binary = Binary::new(include_bytes!(concat!(env!("OUT_DIR"), "/supervisor-amd64")));
+static ARM64: Binary = Binary::new(include_bytes!(concat!(env!("OUT_DIR"), "/supervisor-arm64")));
+
+impl Binary {
+  const fn new(bytes: &'static [u8]) -> Self {
+    Self { bytes, digest: OnceLock::new() }
+  }
+
+  /// SHA-256 of the file.
+  pub fn digest(&self) -> &[u8; 32] {
+    self.digest.get_or_init(|| Sha256::digest(self.bytes).into())
+  }
+
+  /// The digest in hexadecimal.
+  pub fn hex(&self) -> String {
+    self.digest().iter().map(|byte| format!("{byte:02x}")).collect()
+  }
+}
+
+/// The binary for an engine's architecture, as Go (`amd64`) or `uname -m` (`x86_64`) spells it.
+pub fn binary(architecture: &str) -> Result<&'static Binary> {
+  let found = match architecture {
+    "amd64" | "x86_64" => &AMD64,
+    "arm64" | "aarch64" => &ARM64,
+    other => {
+      return Err(fail!(Unsupported, "There is no supervisor for containers of architecture {other:?}."));
+    }
+  };
+  if found.bytes.is_empty() {
+    return Err(fail!(
+      Unsupported,
+      "This build of the package holds no supervisor for architecture {architecture:?}."
+    ));
+  }
+  Ok(found)
+}

@@ -1,0 +1,2 @@
+pub mod embedded;
+pub mod volume;
