@@ -1,0 +1,158 @@
+//! Commands over the supervisor.
+
+use std::time::Instant;
+
+use super::{ResidentSandbox, unexpected};
+use crate::cancel::Cancel;
+use crate::docker::Stdin;
+use crate::error::{Error, Result, fail};
+use crate::sandbox::{Command, CommandResult, Outcome};
+use crate::stream::output::CappedOutput;
+use crate::supervisor::link::{Event, WINDOW};
+use crate::supervisor::wire::{
+  CommandEnd, Exec, How, NotStarted, RelativePath, Reply, Stream, StringsBuf, ToInside,
+};
+
+/// Linux's number of SIGKILL (signal(7)).
+const SIGKILL: u8 = 9;
+
+impl ResidentSandbox {
+  pub(super) async fn run(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
+    let begun = Instant::now();
+    let already_out_of_memory = self.was_out_of_memory_before();
+    let Command { program, args, cwd, env, stdin, timeout, max_output_bytes } = command;
+    let argv = strings(std::iter::once(program.as_str()).chain(args.iter().map(String::as_str)))?;
+    let mut variables = self.env.clone();
+    variables.extend(env);
+    let env = strings(variables.iter().map(|(name, value)| format!("{name}={value}")))?;
+    let request = Exec {
+      window: WINDOW,
+      timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1),
+      max_stdout: max_output_bytes,
+      max_stderr: max_output_bytes,
+      stdin: !matches!(stdin, Stdin::Empty),
+      cwd: relative(cwd.as_str())?,
+      argv: argv.view(),
+      env: env.view(),
+    };
+    let operation = self.link.request(ToInside::Exec(request)).await?;
+    let (mut stdout, mut stderr) = (CappedOutput::new(max_output_bytes), CappedOutput::new(max_output_bytes));
+    let reply = operation
+      .run(stdin, "The sandbox command", cancel, |event| {
+        match event {
+          Event::Data(Stream::Output, bytes) => stdout.push(&bytes),
+          Event::Data(Stream::Error, bytes) => stderr.push(&bytes),
+          _ => {}
+        }
+        Ok(())
+      })
+      .await?;
+    let end = match reply {
+      Reply::Command(end) => end,
+      Reply::Failed(failed) => return Err(super::files::failure(failed, "run", &program)),
+      _ => return Err(unexpected("a command")),
+    };
+    let mut stderr = stderr.into_bytes();
+    if let How::NotStarted(stage, errno) = end.how {
+      stderr = format!("{program}: {}\n", not_started(stage, errno)).into_bytes();
+    }
+    let (outcome, exit_code, signal) = self.outcome(end, already_out_of_memory).await?;
+    Ok(CommandResult {
+      exit_code,
+      signal,
+      outcome,
+      stdout: stdout.into_bytes(),
+      stderr,
+      truncated: outcome == Outcome::OutputLimit,
+      duration: begun.elapsed(),
+    })
+  }
+
+  /// Memory is told from other kills by the engine's flag, which never falls: one that was up before tells nothing.
+  async fn outcome(
+    &self,
+    end: CommandEnd,
+    out_of_memory_before: bool,
+  ) -> Result<(Outcome, Option<i64>, Option<&'static str>)> {
+    Ok(match end.how {
+      How::Exited(code) => (Outcome::Exited, Some(i64::from(code)), None),
+      How::Signaled(SIGKILL) if !out_of_memory_before && self.was_out_of_memory().await => {
+        self.remember_out_of_memory();
+        (Outcome::Oom, None, Some("SIGKILL"))
+      }
+      How::Signaled(number) => (Outcome::Signaled, None, Some(signal_name(number))),
+      How::TimedOut => (Outcome::TimedOut, None, None),
+      How::OutputLimit => (Outcome::OutputLimit, None, None),
+      How::NotStarted(..) => (Outcome::NotStarted, None, None),
+      How::Swept => (Outcome::Signaled, None, Some("SIGKILL")),
+      How::Cancelled => return Err(crate::cancel::cancelled("The sandbox command")),
+    })
+  }
+}
+
+pub(super) fn relative(path: &str) -> Result<RelativePath<'_>> {
+  RelativePath::new(path.as_bytes())
+    .map_err(|error| fail!(PathInvalid, "Path {path:?} cannot be passed to the sandbox.").with_source(error))
+}
+
+fn strings<S: AsRef<str>>(words: impl Iterator<Item = S>) -> Result<StringsBuf> {
+  let mut list = StringsBuf::new();
+  for word in words {
+    list.push(&[word.as_ref().as_bytes()]).map_err(|error| -> Error {
+      fail!(Denied, "An argument or variable contains a NUL byte.").with_source(error)
+    })?;
+  }
+  Ok(list)
+}
+
+fn not_started(stage: NotStarted, errno: i32) -> String {
+  let why =
+    if errno == 0 { String::new() } else { format!(": {}", std::io::Error::from_raw_os_error(errno)) };
+  let what = match stage {
+    NotStarted::Program => "the program could not be run",
+    NotStarted::Directory => "the working directory could not be entered",
+    NotStarted::Fork => "no process could be made; the sandbox's process limit may be used up",
+    NotStarted::Setup => "the process could not be set up",
+    NotStarted::Deadline => "the program did not start in time",
+  };
+  format!("{what}{why}")
+}
+
+/// The names of signal(7), by their numbers on x86 and ARM.
+fn signal_name(number: u8) -> &'static str {
+  const NAMES: [&str; 32] = [
+    "SIG0",
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGUSR1",
+    "SIGSEGV",
+    "SIGUSR2",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGSTKFLT",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGWINCH",
+    "SIGIO",
+    "SIGPWR",
+    "SIGSYS",
+  ];
+  NAMES.get(usize::from(number)).copied().unwrap_or("a real-time signal")
+}

@@ -1,0 +1,211 @@
+//! Files over the supervisor.
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+
+use super::command::relative;
+use super::{ResidentSandbox, unexpected};
+use crate::cancel::Cancel;
+use crate::docker::{ByteStream, Stdin};
+use crate::error::{Error, Result, fail};
+use crate::limits::{MAX_ARCHIVE_ENTRIES, MAX_LIST_BYTES};
+use crate::sandbox::{EntryType, FileRange, ListEntry, Listing};
+use crate::supervisor::link::{Event, WINDOW};
+use crate::supervisor::wire::{
+  Entry, EntryKind, Failed, Failure, List, ReadFile, Reply, Stream, TarIn, TarOut, ToInside, WriteFile,
+};
+use crate::workspace::path::WorkspacePath;
+
+impl ResidentSandbox {
+  pub(super) async fn read(
+    &self,
+    path: &WorkspacePath,
+    offset: u64,
+    limit: u64,
+    cancel: &Cancel,
+  ) -> Result<FileRange> {
+    let request = ReadFile { window: WINDOW, offset, limit, path: relative(path.as_str())? };
+    let operation = self.link.request(ToInside::ReadFile(request)).await?;
+    let mut data = Vec::new();
+    let what = format!("Reading {path}");
+    let reply = operation.run(Stdin::Empty, &what, cancel, |event| {
+      if let Event::Data(_, bytes) = event {
+        if (data.len() + bytes.len()) as u64 > limit {
+          return Err(unexpected("a read"));
+        }
+        data.extend_from_slice(&bytes);
+      }
+      Ok(())
+    });
+    match reply.await? {
+      Reply::Read(read) if read.sent == data.len() as u64 => {
+        Ok(FileRange { data: data.into(), size: read.size, mode: read.mode & 0o7777 })
+      }
+      Reply::Failed(failed) => Err(failure(failed, "read", path)),
+      _ => Err(unexpected("a read")),
+    }
+  }
+
+  pub(super) async fn write(
+    &self,
+    path: &WorkspacePath,
+    contents: Bytes,
+    mode: u32,
+    cancel: &Cancel,
+  ) -> Result<()> {
+    let size = contents.len() as u64;
+    let request = WriteFile { mode, size, overwrite: true, path: relative(path.as_str())? };
+    let operation = self.link.request(ToInside::WriteFile(request)).await?;
+    let what = format!("Writing {path}");
+    match operation.run(Stdin::Bytes(contents), &what, cancel, |_| Ok(())).await? {
+      Reply::Written(written) if written.size == size => Ok(()),
+      Reply::Failed(failed) => Err(failure(failed, "write", path)),
+      _ => Err(unexpected("a write")),
+    }
+  }
+
+  pub(super) async fn entries(
+    &self,
+    path: &WorkspacePath,
+    depth: u32,
+    limit: usize,
+    cancel: &Cancel,
+  ) -> Result<Listing> {
+    let most = u32::try_from(limit).unwrap_or(u32::MAX);
+    let request = List { window: WINDOW, depth, limit: most, path: relative(path.as_str())? };
+    let operation = self.link.request(ToInside::List(request)).await?;
+    let (mut bytes, what) = (Vec::new(), format!("Listing {path}"));
+    let reply = operation.run(Stdin::Empty, &what, cancel, |event| {
+      if let Event::Data(_, piece) = event {
+        if (bytes.len() + piece.len()) as u64 > MAX_LIST_BYTES {
+          return Err(fail!(
+            Limit,
+            "The listing of {path} is longer than {MAX_LIST_BYTES} bytes; list less of it."
+          ));
+        }
+        bytes.extend_from_slice(&piece);
+      }
+      Ok(())
+    });
+    match reply.await? {
+      Reply::Listed(listed) => {
+        let mut entries = parse_entries(&bytes, limit)?;
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(Listing { entries, truncated: listed.truncated })
+      }
+      Reply::Failed(failed) => Err(failure(failed, "list", path)),
+      _ => Err(unexpected("a listing")),
+    }
+  }
+
+  pub(super) async fn unpack(&self, tar: ByteStream, cancel: &Cancel) -> Result<()> {
+    let request = TarIn { max_bytes: u64::MAX, max_entries: entries_cap() };
+    let operation = self.link.request(ToInside::TarIn(request)).await?;
+    match operation.run(Stdin::Stream(tar), "Filling the workspace", cancel, |_| Ok(())).await? {
+      Reply::Tar(done) if done.skipped == 0 => Ok(()),
+      Reply::Tar(done) => Err(fail!(DockerApi, "{} files of the workspace were not unpacked.", done.skipped)),
+      Reply::Failed(failed) => Err(failure(failed, "fill", &"the workspace")),
+      _ => Err(unexpected("an archive")),
+    }
+  }
+
+  pub(super) async fn pack(&self, max_bytes: u64, cancel: &Cancel) -> Result<ByteStream> {
+    let request = TarOut { window: WINDOW, max_bytes, max_entries: entries_cap() };
+    let operation = self.link.request(ToInside::TarOut(request)).await?;
+    let cancel = cancel.clone();
+    let pieces = stream::try_unfold((operation, cancel), |(mut operation, cancel)| async move {
+      loop {
+        match cancel.guard("Reading the workspace", operation.next()).await? {
+          Event::Data(Stream::Output, bytes) => return Ok(Some((bytes, (operation, cancel)))),
+          Event::Done(Reply::Tar(_)) => return Ok(None),
+          Event::Done(Reply::Failed(failed)) => return Err(failure(failed, "read", &"the workspace")),
+          Event::Done(_) => return Err(unexpected("an archive")),
+          _ => {}
+        }
+      }
+    });
+    Ok(pieces.boxed())
+  }
+}
+
+fn entries_cap() -> u32 {
+  u32::try_from(MAX_ARCHIVE_ENTRIES).unwrap_or(u32::MAX)
+}
+
+/// Entries that were sent, at most `limit`; what is no list of entries comes from something that is not our supervisor.
+fn parse_entries(mut bytes: &[u8], limit: usize) -> Result<Vec<ListEntry>> {
+  let mut entries = Vec::new();
+  while !bytes.is_empty() {
+    match Entry::read(bytes) {
+      Ok(Some((entry, length))) if entries.len() < limit => {
+        entries.push(listed(&entry));
+        bytes = bytes.get(length..).unwrap_or_default();
+      }
+      _ => return Err(unexpected("a listing")),
+    }
+  }
+  Ok(entries)
+}
+
+fn listed(entry: &Entry<'_>) -> ListEntry {
+  let kind = match entry.kind {
+    EntryKind::File => EntryType::File,
+    EntryKind::Directory => EntryType::Directory,
+    EntryKind::Link => EntryType::Symlink,
+    EntryKind::Other | EntryKind::Unknown => EntryType::Other,
+  };
+  let path = String::from_utf8_lossy(entry.path).into_owned();
+  ListEntry { path, kind, size: entry.size, mode: entry.mode }
+}
+
+/// Why an operation on a path came to nothing, as the other transport says it.
+pub(super) fn failure(failed: Failed, verb: &str, path: &dyn std::fmt::Display) -> Error {
+  let Failed { failure, errno } = failed;
+  match failure {
+    Failure::NotFound => fail!(
+      NotFound,
+      "Cannot {verb} {path}: it does not exist in the workspace. List the directory to see what does."
+    ),
+    Failure::Link => {
+      fail!(PathInvalid, "Cannot {verb} {path}: a symbolic link is on the way, and links are never followed.")
+    }
+    Failure::Directory => {
+      fail!(PathInvalid, "Cannot {verb} {path}: it is a directory. Name a file, or list it instead.")
+    }
+    Failure::NotDirectory => {
+      fail!(PathInvalid, "Cannot {verb} {path}: something on the way is no directory, or may not be entered.")
+    }
+    Failure::Special => fail!(PathInvalid, "Cannot {verb} {path}: it is no regular file."),
+    Failure::Denied => fail!(Denied, "Cannot {verb} {path}: permission denied."),
+    Failure::Busy => {
+      fail!(Denied, "Cannot {verb} {path}: a program in the sandbox holds a lease on it. Try again.")
+    }
+    Failure::Exists => fail!(Denied, "Cannot {verb} {path}: it exists already."),
+    Failure::NoSpace => fail!(
+      Limit,
+      "Cannot {verb} {path}: the workspace is full. Remove files, or raise limits.maxWorkspaceBytes."
+    ),
+    Failure::TooLarge => fail!(Limit, "Cannot {verb} {path}: it is larger than allowed."),
+    Failure::Cut => fail!(
+      DockerApi,
+      "Cannot {verb} {path}: not all bytes reached the sandbox. Nothing was changed; try again."
+    ),
+    Failure::Cancelled => crate::cancel::cancelled(&format!("The attempt to {verb} {path}")),
+    Failure::TooMany => {
+      fail!(Limit, "Cannot {verb} {path}: too many operations at once; wait for some to end.")
+    }
+    Failure::BadRequest | Failure::Flow | Failure::InUse => {
+      fail!(
+        Internal,
+        "The sandbox's supervisor did not accept the request to {verb} {path} ({failure:?}). Please report this."
+      )
+    }
+    Failure::Unsupported => fail!(Unsupported, "The sandbox's supervisor cannot {verb} {path}."),
+    Failure::BadArchive => {
+      fail!(SnapshotInvalid, "Cannot {verb} {path}: the archive is malformed or holds what is not accepted.")
+    }
+    Failure::System => {
+      fail!(Denied, "Cannot {verb} {path}: {}.", std::io::Error::from_raw_os_error(errno))
+    }
+  }
+}

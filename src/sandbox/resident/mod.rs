@@ -1,0 +1,136 @@
+//! The resident transport: every operation is a channel of one stream to our own process 1 of the container. It needs
+//! nothing of the image, has no gap between checking a path and using it, and knows how a command ended.
+
+mod command;
+mod files;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{Capabilities, Command, CommandResult, FileRange, Listing, Outcome, Sandbox};
+use crate::cancel::Cancel;
+use crate::docker::{ByteStream, Engine};
+use crate::error::{Error, ErrorCode, Result, fail};
+use crate::supervisor::link::Link;
+use crate::workspace::path::WorkspacePath;
+
+const CAPABILITIES: Capabilities = Capabilities {
+  transport: "resident",
+  outcomes: &[
+    Outcome::Exited,
+    Outcome::Signaled,
+    Outcome::TimedOut,
+    Outcome::OutputLimit,
+    Outcome::Oom,
+    Outcome::NotStarted,
+  ],
+  race_free_paths: true,
+};
+
+/// A running container whose process 1 is our supervisor.
+pub struct ResidentSandbox {
+  engine: Arc<dyn Engine>,
+  container: String,
+  link: Link,
+  env: BTreeMap<String, String>,
+  /// The engine's flag was up at some time before now: from then on it tells nothing.
+  out_of_memory: AtomicBool,
+}
+
+impl ResidentSandbox {
+  /// Over a link that was opened to this container; commands have `env` and nothing else but their own variables.
+  pub fn new(engine: Arc<dyn Engine>, container: String, link: Link, env: BTreeMap<String, String>) -> Self {
+    Self { engine, container, link, env, out_of_memory: AtomicBool::new(false) }
+  }
+
+  /// A link that broke takes the container with it: whatever answers there is not trusted any more.
+  async fn explained<T>(&self, result: Result<T>) -> Result<T> {
+    let error = match result {
+      Err(error) if error.code() == ErrorCode::ContainerLost => error,
+      result => return result,
+    };
+    let facts = match self.engine.inspect_container(&self.container).await {
+      Ok(found) if found.state.oom_killed => " The kernel killed something in it for memory.",
+      _ => "",
+    };
+    if self.link.broken().is_some() {
+      self.engine.kill_container(&self.container, "SIGKILL").await.ok();
+    }
+    Err(Error::new(ErrorCode::ContainerLost, format!("{}{facts}", error.message())).with_source(error))
+  }
+
+  fn was_out_of_memory_before(&self) -> bool {
+    self.out_of_memory.load(Ordering::Relaxed)
+  }
+
+  fn remember_out_of_memory(&self) {
+    self.out_of_memory.store(true, Ordering::Relaxed);
+  }
+
+  /// True once the kernel has killed something in the container for memory.
+  async fn was_out_of_memory(&self) -> bool {
+    self.engine.inspect_container(&self.container).await.is_ok_and(|found| found.state.oom_killed)
+  }
+}
+
+#[async_trait]
+impl Sandbox for ResidentSandbox {
+  fn capabilities(&self) -> &Capabilities {
+    &CAPABILITIES
+  }
+
+  async fn read_file(
+    &self,
+    path: &WorkspacePath,
+    offset: u64,
+    limit: u64,
+    cancel: &Cancel,
+  ) -> Result<FileRange> {
+    self.explained(self.read(path, offset, limit, cancel).await).await
+  }
+
+  async fn write_file(
+    &self,
+    path: &WorkspacePath,
+    contents: Bytes,
+    mode: u32,
+    cancel: &Cancel,
+  ) -> Result<()> {
+    self.explained(self.write(path, contents, mode, cancel).await).await
+  }
+
+  async fn list(&self, path: &WorkspacePath, depth: u32, limit: usize, cancel: &Cancel) -> Result<Listing> {
+    self.explained(self.entries(path, depth, limit, cancel).await).await
+  }
+
+  async fn exec(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
+    self.explained(self.run(command, cancel).await).await
+  }
+
+  async fn import(&self, tar: ByteStream, cancel: &Cancel) -> Result<()> {
+    self.explained(self.unpack(tar, cancel).await).await
+  }
+
+  async fn export(&self, max_bytes: u64, cancel: &Cancel) -> Result<ByteStream> {
+    self.explained(self.pack(max_bytes, cancel).await).await
+  }
+
+  /// Commands of a holder that died are operations that the supervisor still knows.
+  async fn kill_all(&self) -> Result<()> {
+    for operation in &self.link.welcome().operations {
+      self.link.dismiss(operation.op).await?;
+    }
+    Ok(())
+  }
+}
+
+fn unexpected(what: &str) -> Error {
+  fail!(
+    ContainerLost,
+    "The sandbox's process 1 answered {what} with something else: it is not our supervisor."
+  )
+}
