@@ -1,6 +1,6 @@
 //! Commands of the Docker client against an engine that speaks bytes: what the stream, the exit code and the ends of a
 //! call come to when an engine cuts, delays, loses or refuses.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod support;
 

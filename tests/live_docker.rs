@@ -1,5 +1,4 @@
 //! The Docker client against a real engine; see `support/live.rs` for what it needs.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod support;
 

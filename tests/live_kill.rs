@@ -1,5 +1,4 @@
 //! That nothing of a command goes on, in containers of a real engine; see `support/live.rs` for what it needs.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod support;
 
