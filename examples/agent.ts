@@ -27,7 +27,7 @@ const options: EnvironmentOptions = {
   client,
   ownerId: runId,
   workspace: { id: 'example', files: [{ path: 'README.md', contents: '# A workspace\n' }], directories: ['src'] },
-  shell: { allow: ['cat', 'wc'] },
+  shell: { allow: ['cat', 'ls'] },
   ...(SANDBOX_IMAGE ? { image: SANDBOX_IMAGE } : {}),
 }
 const environment = createDockerSandboxEnvironment(options)
@@ -40,7 +40,7 @@ type Call = { name: ToolName; input: Record<string, unknown> }
 const script: Call[] = [
   { name: 'sandbox_list', input: { path: '.' } },
   { name: 'sandbox_write_file', input: { path: 'src/hello.txt', contents: 'Hello from the sandbox\n' } },
-  { name: 'sandbox_exec', input: { command: 'wc', args: ['-c', 'src/hello.txt'] } },
+  { name: 'sandbox_exec', input: { command: 'cat', args: ['src/hello.txt'] } },
   { name: 'sandbox_exec', input: { command: 'rm', args: ['-rf', '/'] } },
   { name: 'sandbox_read_file', input: { path: 'src/hello.txt' } },
 ]

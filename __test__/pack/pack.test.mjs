@@ -86,7 +86,7 @@ describe('the main package', () => {
       files.filter(name => !name.startsWith('js/')),
       top.toSorted(),
     )
-    assert.ok(files.includes('js/create.js'))
+    assert.ok(files.includes('js/create.cjs'))
   })
 })
 

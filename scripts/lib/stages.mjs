@@ -11,6 +11,8 @@ import { add, single, totalsOf } from './totals.mjs'
 
 const ONE = { passed: 1, failed: 0 }
 const TESTS = '__test__'
+// Those that need the engine.
+const LIVE = join(TESTS, 'live')
 
 // The longest that one test may take under bun, whose own limit is 5 s, and a whole file under Node: one that hangs fails.
 const TEST_MS = 60_000
@@ -21,8 +23,8 @@ export const STAGES = {
   setup: { run: () => setup().then(() => ONE) },
   build: { needs: ['setup'], run: () => build().then(() => ONE) },
   lint: { needs: ['build'], run: lint },
-  rust: { needs: ['setup'], run: rust },
   engine: { needs: ['setup'], run: engine },
+  rust: { needs: ['engine'], run: rust },
   bun: { needs: ['build', 'engine'], run: bun },
   node: { needs: ['build', 'engine'], run: node },
   types: { needs: ['setup'], run: types },
@@ -43,11 +45,11 @@ async function lint() {
   return add([...results, single(generated)])
 }
 
-async function rust() {
+async function rust({ env }) {
   const results = []
   // Without the default features there is no Node-API at all: the core must build and pass alone.
   for (const features of [['--no-default-features'], []]) {
-    results.push(totalsOf('cargo', await run('cargo', ['test', '--no-fail-fast', ...features])))
+    results.push(totalsOf('cargo', await run('cargo', ['test', '--no-fail-fast', ...features], { env })))
   }
   return add(results)
 }
@@ -61,11 +63,14 @@ async function engine(context) {
 
 // One file at a time: tests look for leftovers on the engine that they share.
 async function bun({ env }) {
-  return totalsOf('bun', await run(tool('bun'), ['test', `--timeout=${TEST_MS}`, ...testFiles(TESTS)], { env }))
+  return totalsOf(
+    'bun',
+    await run(tool('bun'), ['test', `--timeout=${TEST_MS}`, ...testFiles(TESTS), ...testFiles(LIVE)], { env }),
+  )
 }
 
 async function node({ env }) {
-  return totalsOf('node', await runNode(testFiles(TESTS), env))
+  return totalsOf('node', await runNode([...testFiles(TESTS), ...testFiles(LIVE)], env))
 }
 
 async function pack({ env }) {

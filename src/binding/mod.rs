@@ -4,6 +4,8 @@
 //! hands a future to [`outcome::spawn`]. No `async fn` on a class: its receiver would be freed under a running future
 //! when a worker ends.
 
+#![cfg_attr(test, expect(dead_code, reason = "napi registers nothing in a unit test"))]
+
 mod archive;
 mod cancel;
 mod convert;

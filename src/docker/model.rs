@@ -76,6 +76,9 @@ pub struct Inspection {
   /// Time of creation, RFC 3339.
   #[serde(default)]
   pub created: String,
+  /// Id of its image.
+  #[serde(default)]
+  pub image: String,
   /// State now.
   pub state: ContainerState,
   /// Limits and mounts as created.

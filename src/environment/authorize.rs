@@ -80,3 +80,6 @@ pub fn authorize_json(options: &Options, released: bool, request: &str) -> Strin
   };
   decision.to_string()
 }
+
+#[cfg(test)]
+mod tests;

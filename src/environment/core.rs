@@ -50,7 +50,7 @@ pub struct Core {
   manifest: serde_json::Value,
   fingerprint: OnceLock<String>,
   enforced: OnceCell<()>,
-  image: OnceCell<ImageInspection>,
+  fetched: OnceCell<()>,
 }
 
 impl Core {
@@ -74,7 +74,7 @@ impl Core {
       manifest,
       fingerprint: OnceLock::new(),
       enforced: OnceCell::new(),
-      image: OnceCell::new(),
+      fetched: OnceCell::new(),
     })
   }
 
@@ -137,26 +137,28 @@ impl Core {
     self.enforced.get_or_try_init(ask).await.copied()
   }
 
-  /// The image, fetched if that is wanted. Concurrent runs share one fetch.
-  pub async fn image(&self, cancel: &Cancel) -> Result<&ImageInspection> {
-    self.image.get_or_try_init(|| self.find_image(cancel)).await
-  }
-
-  async fn find_image(&self, cancel: &Cancel) -> Result<ImageInspection> {
+  /// The image as it is now, fetched before if that is wanted. Concurrent runs share one fetch.
+  pub async fn image(&self, cancel: &Cancel) -> Result<ImageInspection> {
     let name = &self.options.image;
-    if self.options.pull == Pull::Always {
-      self.engine.pull_image(name, cancel).await?;
-    }
+    self.fetched.get_or_try_init(|| self.fetch_image(cancel)).await?;
     match self.engine.inspect_image(name).await {
-      Err(absent) if absent.is_not_found() && self.options.pull == Pull::Missing => {
-        self.engine.pull_image(name, cancel).await?;
-        self.engine.inspect_image(name).await
-      }
       Err(absent) if absent.is_not_found() => Err(fail!(
         ImageMissing,
-        "Image {name} is not on the Docker engine and pull is \"never\". Run \"docker pull {name}\", or pass another image."
+        "Image {name} is not on the Docker engine. Run \"docker pull {name}\", or pass another image."
       )),
       found => found,
+    }
+  }
+
+  async fn fetch_image(&self, cancel: &Cancel) -> Result<()> {
+    let name = &self.options.image;
+    match self.options.pull {
+      Pull::Never => Ok(()),
+      Pull::Always => self.engine.pull_image(name, cancel).await,
+      Pull::Missing => match self.engine.inspect_image(name).await {
+        Err(absent) if absent.is_not_found() => self.engine.pull_image(name, cancel).await,
+        found => found.map(drop),
+      },
     }
   }
 }

@@ -10,7 +10,8 @@ use super::seed::seed_archive;
 use super::spec::{self, Identity};
 use crate::cancel::Cancel;
 use crate::docker::ByteStream;
-use crate::error::{Error, Result};
+use crate::docker::model::{ImageInspection, Inspection};
+use crate::error::{Error, Result, fail};
 use crate::sandbox::Sandbox;
 use crate::sandbox::exec::ExecSandbox;
 
@@ -45,7 +46,7 @@ pub async fn create_container(
   cancel.check("Acquiring the sandbox")?;
   let name = spec::container_name(key);
   let identity = Identity { name: name.clone(), labels: labels(core, key, token)? };
-  let spec = spec::container_spec(&core.options, image, &identity);
+  let spec = spec::container_spec(&core.options, &image, &identity);
   // From here on a container may exist: an error that leaves that open (a lost reply) is followed by a look.
   let id = match core.engine.create_container(&spec).await {
     Ok(id) => id,
@@ -54,7 +55,7 @@ pub async fn create_container(
       return Err(taken(error, &name));
     }
   };
-  match fill(core, &id, contents, cancel).await {
+  match fill(core, &id, &image, contents, cancel).await {
     Ok(sandbox) => Ok(NewContainer { id, name, sandbox }),
     Err(error) => {
       core.engine.remove_container(&id).await.ok();
@@ -69,11 +70,18 @@ pub fn sandbox(core: &Core, container: &str) -> Arc<dyn Sandbox> {
   Arc::new(ExecSandbox::new(Arc::clone(&core.engine), container.to_owned(), owner, BTreeMap::new()))
 }
 
-async fn fill(core: &Core, id: &str, contents: Contents, cancel: &Cancel) -> Result<Arc<dyn Sandbox>> {
+async fn fill(
+  core: &Core,
+  id: &str,
+  image: &ImageInspection,
+  contents: Contents,
+  cancel: &Cancel,
+) -> Result<Arc<dyn Sandbox>> {
   cancel.check("Acquiring the sandbox")?;
-  core.engine.start_container(id).await?;
   let found = core.engine.inspect_container(id).await?;
+  check_image(core, &found, image)?;
   spec::verify(&found, &core.options)?;
+  core.engine.start_container(id).await?;
   let sandbox = sandbox(core, id);
   let tar = match contents {
     Contents::Snapshot(tar) => Some(tar),
@@ -104,6 +112,19 @@ fn labels(core: &Core, key: &str, token: &str) -> Result<BTreeMap<String, String
 pub fn nonce(token: &str) -> String {
   use sha2::{Digest, Sha256};
   Sha256::digest(token.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A tag may be moved between the look at the image and the create call; then the container's masks and variables are
+/// those of another image.
+fn check_image(core: &Core, found: &Inspection, image: &ImageInspection) -> Result<()> {
+  if found.image.is_empty() || image.id.is_empty() || found.image == image.id {
+    return Ok(());
+  }
+  Err(fail!(
+    DockerApi,
+    "Image {} was replaced on the Docker engine while a container of it was made. Acquire the run again.",
+    core.options.image
+  ))
 }
 
 /// Removes the container of this name if it is the one that we tried to make.

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::authorize::OWN_TOOLS;
-use super::options::{Assurance, NetworkPolicy, Options, Pull, UndeclaredTools};
+use super::options::{Assurance, NetworkPolicy, Options, UndeclaredTools};
 use crate::workspace::path::WORKSPACE_ROOT;
 use crate::workspace::policy::ShellPolicy;
 
@@ -78,14 +78,6 @@ fn metadata(options: &Options) -> Value {
   let mut fields = Map::new();
   let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
   put("image", json!(options.image));
-  put(
-    "pull",
-    json!(match options.pull {
-      Pull::Missing => "missing",
-      Pull::Never => "never",
-      Pull::Always => "always",
-    }),
-  );
   put("user", json!(options.user.to_string()));
   put("cpus", number(options.limits.cpus));
   put("pids", json!(options.limits.pids));
@@ -117,3 +109,6 @@ fn number(value: f64) -> Value {
 fn millis(duration: std::time::Duration) -> u64 {
   u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,7 +91,7 @@ pub enum SnapshotState {
 
 /// The record of a run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct LeaseRecord {
   /// See [`run_key`].
   pub key: String,

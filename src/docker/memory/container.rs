@@ -39,6 +39,7 @@ pub struct Container {
   pub tree: Tree,
   /// Cancelled once its process 1 ended; a new one for each start.
   pub ended: Cancel,
+  image_id: String,
   config: ContainerConfig,
   created: Duration,
   phase: Phase,
@@ -65,7 +66,8 @@ impl Container {
       env: Some(merge_env(image.config.env.as_deref().unwrap_or_default(), &spec.env)),
       volumes: image.config.volumes.clone(),
     };
-    Ok(Self { id, name, spec, tree, ended: Cancel::new(), config, created, phase: Phase::Created })
+    let image_id = image.id.clone();
+    Ok(Self { id, name, spec, tree, ended: Cancel::new(), image_id, config, created, phase: Phase::Created })
   }
 
   /// True between start and end.
@@ -117,6 +119,7 @@ impl Container {
       id: self.id.clone(),
       name: format!("/{}", self.name),
       created: rfc3339(self.created),
+      image: self.image_id.clone(),
       state: ContainerState {
         running: self.is_running(),
         status: self.status().to_owned(),

@@ -9,11 +9,6 @@ const MAX_ID_BYTES: usize = 512;
 const MAX_REFERENCE_BYTES: usize = 255;
 /// Longest name of a tool; model providers allow 64 or 128.
 const MAX_TOOL_BYTES: usize = 128;
-/// Longest `NAME=value`: the kernel's `MAX_ARG_STRLEN` is 128 KiB with the closing NUL.
-pub const MAX_VARIABLE_BYTES: usize = 128 * 1024 - 1;
-/// All variables together; the kernel's bound on arguments and environment is a quarter of the 8 MiB stack.
-pub const MAX_ENVIRONMENT_BYTES: usize = 1024 * 1024;
-
 /// What an id may be, for messages.
 pub const ID_MAY: &str = "a text of 1 to 512 bytes without control characters";
 /// What an image may be.
@@ -28,7 +23,7 @@ pub const USER_MAY: &str =
 /// What a tool's name may be.
 pub const TOOL_MAY: &str = "a tool name of 1 to 128 bytes without white space or control characters";
 /// What a variable's name may be.
-pub const VARIABLE_MAY: &str = "letters, digits and \"_\", not beginning with a digit, at most 255";
+pub const VARIABLE_MAY: &str = "letters, digits and \"_\", not beginning with a digit";
 
 /// An id, a version, an owner.
 pub fn is_id(text: &str) -> bool {
@@ -54,13 +49,6 @@ fn is_plain(text: &str, punctuation: &[u8]) -> bool {
 /// A tool's name.
 pub fn is_tool(text: &str) -> bool {
   (1..=MAX_TOOL_BYTES).contains(&text.len()) && !text.chars().any(|c| c.is_control() || c.is_whitespace())
-}
-
-/// A variable's name that a shell passes on; others are dropped by some shells on the way.
-pub fn is_variable(text: &str) -> bool {
-  text.len() <= 255
-    && text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
-    && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// A numeric user; one number is both user and group.

@@ -12,8 +12,8 @@ use super::defaults::{
   MAX_WORKSPACE_BYTES, MEMORY_MB, PIDS, PIDS_PER_COMMAND, TMP_MB, USER,
 };
 use super::names::{
-  ID_MAY, IMAGE_MAY, MAX_ENVIRONMENT_BYTES, MAX_VARIABLE_BYTES, RUNTIME_MAY, TOOL_MAY, USER_MAY,
-  VARIABLE_MAY, is_id, is_image, is_runtime, is_tool, is_variable, parse_user,
+  ID_MAY, IMAGE_MAY, RUNTIME_MAY, TOOL_MAY, USER_MAY, VARIABLE_MAY, is_id, is_image, is_runtime, is_tool,
+  parse_user,
 };
 use super::reader::{Field, Fields};
 use super::workspace::read_workspace;
@@ -21,7 +21,9 @@ use super::{Assurance, Limits, NetworkPolicy, Options, Pull, ShellPolicy, Transp
 use crate::docker::EngineKind;
 use crate::environment::search_path;
 use crate::error::{Result, fail};
+use crate::limits::{MAX_ARG_BYTES, MAX_ENV_BYTES, MAX_ENV_VARS};
 use crate::workspace::path::quote;
+use crate::workspace::policy::is_variable_name;
 
 const KEYS: &[&str] = &[
   "id",
@@ -231,7 +233,7 @@ fn read_env(field: &Field<'_>) -> Result<BTreeMap<String, String>> {
   }
   let mut total = 0;
   for (name, variable) in field.object(&[])?.entries() {
-    if !is_variable(name) {
+    if !is_variable_name(name) {
       return Err(fail!(
         ConfigInvalid,
         "Option env has a variable {}; a name must be {VARIABLE_MAY}.",
@@ -240,8 +242,8 @@ fn read_env(field: &Field<'_>) -> Result<BTreeMap<String, String>> {
     }
     let value = variable.required_text("a string without NUL", |value| !value.contains('\0'))?;
     let size = name.len() + 1 + value.len();
-    if size > MAX_VARIABLE_BYTES {
-      return Err(variable.wrong(format_args!("at most {MAX_VARIABLE_BYTES} bytes with its name")));
+    if size > MAX_ARG_BYTES {
+      return Err(variable.wrong(format_args!("at most {MAX_ARG_BYTES} bytes with its name")));
     }
     total += size + 1;
     if name == "PATH" && !value.split(':').all(search_path::is_safe) {
@@ -251,10 +253,17 @@ fn read_env(field: &Field<'_>) -> Result<BTreeMap<String, String>> {
     }
     env.insert(name.to_owned(), value);
   }
-  if total > MAX_ENVIRONMENT_BYTES {
+  if env.len() > MAX_ENV_VARS {
     return Err(fail!(
       ConfigInvalid,
-      "Option env was {total} bytes in all; it must be at most {MAX_ENVIRONMENT_BYTES}."
+      "Option env was {} variables; it must be at most {MAX_ENV_VARS}.",
+      env.len()
+    ));
+  }
+  if total > MAX_ENV_BYTES {
+    return Err(fail!(
+      ConfigInvalid,
+      "Option env was {total} bytes in all; it must be at most {MAX_ENV_BYTES}."
     ));
   }
   Ok(env)

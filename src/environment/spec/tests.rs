@@ -1,7 +1,8 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::docker::EngineKind;
+use crate::docker::model::{EngineInfo, Inspection};
 use crate::error::ErrorCode;
 
 fn options(extra: Value) -> Options {
@@ -47,7 +48,7 @@ fn rows_that_the_command_line_does_not_show() {
   let spec = spec_of(&options(json!({})), &ImageInspection::default());
   assert_eq!(spec.ipc_mode.as_deref(), Some("none"));
   assert_eq!(spec.sysctls["kernel.shm_rmid_forced"], "1");
-  assert_eq!(spec.ulimits, [("core".to_owned(), 0), ("msgqueue".to_owned(), 0)].into());
+  assert_eq!(spec.ulimits, [("core".to_owned(), 1), ("msgqueue".to_owned(), 0)].into());
   assert!(spec.no_healthcheck && spec.no_log && !spec.init);
   assert_eq!(spec.entrypoint.unwrap()[..2], ["/bin/sh", "-c"]);
   assert_eq!(
@@ -77,7 +78,7 @@ fn what_an_image_brings_is_dropped_masked_or_blanked() {
   );
   let masked: Vec<_> =
     spec.tmpfs.iter().filter(|(_, how)| how.starts_with("ro,")).map(|(path, _)| path.as_str()).collect();
-  assert_eq!(masked, ["/data", "/logs", "/workspace/deep"]);
+  assert_eq!(masked, ["/data", "/logs", "/relative", "/tmp"]);
   assert!(spec.tmpfs["/workspace"].starts_with("rw,"));
   assert_eq!(spec.labels["zhivex.sandbox"], "1");
   assert_eq!(spec.labels["zhivex.sandbox.owner"], "");
@@ -99,20 +100,114 @@ fn a_tmp_and_programs_in_the_workspace_are_asked_for() {
   assert_eq!(spec.runtime.as_deref(), Some("runsc"));
 }
 
+/// The inspection of a container of these options, with these changes.
+fn inspection(options: &Options, change: Value) -> Inspection {
+  let spec = spec_of(options, &ImageInspection::default());
+  let mut host = json!({
+    "NanoCpus": spec.nano_cpus, "PidsLimit": spec.pids_limit, "Memory": spec.memory_bytes,
+    "MemorySwap": spec.memory_bytes, "NetworkMode": spec.network_mode, "ReadonlyRootfs": true, "Tmpfs": spec.tmpfs,
+  });
+  for (key, value) in change.as_object().unwrap() {
+    host[key] = value.clone();
+  }
+  serde_json::from_value(json!({ "Id": "c1", "Name": "/box", "State": {}, "HostConfig": host })).unwrap()
+}
+
+const WORKSPACE: &str = "rw,nosuid,nodev,noexec,size=67108864,nr_inodes=16384,uid=65534,gid=65534,mode=0700";
+const MASK: &str = "ro,nosuid,nodev,noexec,size=4096,nr_inodes=1,mode=0555";
+
 #[test]
-fn a_container_with_other_limits_is_refused_by_name() {
+fn volumes_are_masked_whatever_their_spelling() {
+  let image: ImageInspection = serde_json::from_value(json!({ "Config": { "Volumes": {
+    "/data/": {}, "rel": {}, "/var/../srv": {}, "//a/./b": {}, "/": {}, "": {}, "..": {}, "/tmp": {},
+    "/workspace2": {}, "/workspace/": {}, "/workspace/cache": {}, "/workspace/../etc": {},
+  } } }))
+  .unwrap();
+  let full = "rw,nosuid,nodev,noexec,size=4096,nr_inodes=1,uid=65534,gid=65534,mode=0700";
+  let expected = [
+    ("/a/b", MASK),
+    ("/data", MASK),
+    ("/etc", MASK),
+    ("/rel", MASK),
+    ("/srv", MASK),
+    ("/tmp", MASK),
+    ("/workspace", WORKSPACE),
+    ("/workspace/cache", full),
+    ("/workspace2", MASK),
+  ];
+  let mounts = spec_of(&options(json!({})), &image).tmpfs;
+  assert_eq!(mounts.iter().map(|(path, how)| (path.as_str(), how.as_str())).collect::<Vec<_>>(), expected);
+  let with_tmp = spec_of(&options(json!({ "tmp": { "sizeMb": 1 } })), &image).tmpfs;
+  assert_eq!(
+    with_tmp["/tmp"],
+    "rw,nosuid,nodev,noexec,size=1048576,nr_inodes=1024,uid=65534,gid=65534,mode=0700"
+  );
+}
+
+#[test]
+fn a_container_with_todays_limits_is_accepted() {
+  for extra in [json!({}), json!({ "tmp": { "sizeMb": 1 }, "limits": { "cpus": 0.123 } })] {
+    let options = options(extra);
+    verify(&inspection(&options, json!({})), &options).unwrap();
+  }
+  let masked = json!({ "Tmpfs": { "/workspace": WORKSPACE, "/tmp": MASK, "/data": MASK } });
   let options = options(json!({}));
-  let mut found = Inspection { id: "c".to_owned(), ..Inspection::default() };
-  found.host_config.memory = 256 * 1024 * 1024;
-  found.host_config.nano_cpus = 500_000_000;
-  found.host_config.pids_limit = Some(64);
-  found.host_config.network_mode = "none".to_owned();
-  found.host_config.readonly_rootfs = true;
-  verify(&found, &options).unwrap();
-  found.host_config.pids_limit = Some(65);
-  let error = verify(&found, &options).unwrap_err();
-  assert_eq!(error.code(), ErrorCode::Conflict);
-  assert!(error.message().contains("process limit is 65 and should be 64"), "{error}");
+  verify(&inspection(&options, masked), &options).unwrap();
+}
+
+#[test]
+fn each_difference_is_a_conflict_that_names_it() {
+  let options = options(json!({}));
+  let workspace = format!("workspace than the environment: rw instead of {WORKSPACE}");
+  let rows = [
+    (json!({ "Memory": 1 }), "limits.memoryMb (in bytes) than the environment: 1 instead of 268435456"),
+    (
+      json!({ "MemorySwap": -1 }),
+      "memory and swap together (in bytes) than the environment: -1 instead of 268435456",
+    ),
+    (json!({ "NanoCpus": 0 }), "limits.cpus (in billionths) than the environment: 0 instead of 500000000"),
+    (json!({ "PidsLimit": 128 }), "limits.pids than the environment: 128 instead of 64"),
+    (json!({ "PidsLimit": null }), "limits.pids than the environment: 0 instead of 64"),
+    (json!({ "NetworkMode": "bridge" }), "network mode than the environment: bridge instead of none"),
+    (
+      json!({ "ReadonlyRootfs": false }),
+      "read-only root file system than the environment: false instead of true",
+    ),
+    (json!({ "Tmpfs": { "/workspace": "rw" } }), workspace.as_str()),
+    (
+      json!({ "Tmpfs": { "/workspace": WORKSPACE, "/tmp": "rw" } }),
+      "tmp.sizeMb (as mounted) than the environment: rw instead of none",
+    ),
+  ];
+  for (change, difference) in rows {
+    let error = verify(&inspection(&options, change), &options).unwrap_err();
+    let message = format!(
+      "Container box has another {difference}. Resume the run with the options that started it, or start a new run."
+    );
+    assert_eq!((error.code(), error.message()), (ErrorCode::Conflict, message.as_str()));
+  }
+}
+
+#[test]
+fn best_effort_waives_only_what_the_engine_left_out() {
+  let options = options(json!({ "assurance": "best-effort" }));
+  let weak = json!({ "Memory": 0, "MemorySwap": -1, "PidsLimit": null, "NanoCpus": 0 });
+  verify(&inspection(&options, weak), &options).unwrap();
+  for change in [json!({ "PidsLimit": 65 }), json!({ "Memory": 1 }), json!({ "NetworkMode": "host" })] {
+    assert_eq!(verify(&inspection(&options, change), &options).unwrap_err().code(), ErrorCode::Conflict);
+  }
+}
+
+#[test]
+fn an_inspection_of_another_client_is_compared_as_far_as_it_goes() {
+  let options = options(json!({}));
+  let verify_json = |host: Value| {
+    let found = serde_json::from_value(json!({ "Id": "c1", "State": {}, "HostConfig": host })).unwrap();
+    verify(&found, &options).map_err(|error| error.code())
+  };
+  assert_eq!(verify_json(json!({})), Ok(()));
+  assert_eq!(verify_json(json!({ "NanoCpus": 500_000_000, "PidsLimit": 64, "Memory": 268_435_456 })), Ok(()));
+  assert_eq!(verify_json(json!({ "PidsLimit": 63 })), Err(ErrorCode::Conflict));
 }
 
 #[test]
@@ -127,6 +222,11 @@ fn gaps_are_named() {
   };
   assert_eq!(enforcement_gaps(&full), Vec::<&str>::new());
   assert_eq!(enforcement_gaps(&EngineInfo { swap_limit: false, ..full.clone() }), ["swap limits"]);
+  let unconfined = vec!["name=seccomp,profile=unconfined".to_owned()];
+  assert_eq!(
+    enforcement_gaps(&EngineInfo { security_options: unconfined, ..full.clone() }),
+    ["seccomp profiles"]
+  );
   assert_eq!(
     enforcement_gaps(&EngineInfo { security_options: Vec::new(), pids_limit: false, ..full }),
     ["process limits", "seccomp profiles"]

@@ -1,0 +1,82 @@
+//! Whether a container and an engine are what the profile says.
+
+use std::fmt::Display;
+
+use super::{memory_bytes, mounts, nano_cpus};
+use crate::docker::model::{EngineInfo, HostConfig, Inspection};
+use crate::environment::options::{Assurance, Options};
+use crate::error::{Result, fail};
+use crate::workspace::path::WORKSPACE_ROOT;
+
+/// Whether a container was made with today's limits; `CONFLICT` names the first that differs. A limit that an engine
+/// leaves out because it cannot enforce it is waived with `assurance: "best-effort"`; what an application's own client
+/// does not report (it need not) cannot be compared.
+pub fn verify(found: &Inspection, options: &Options) -> Result<()> {
+  let name = if found.name.is_empty() { &found.id } else { &found.name };
+  let (host, limits) = (&found.host_config, &options.limits);
+  // Every engine names a network mode; an inspection without one is not an engine's.
+  let partial = host.network_mode.is_empty();
+  let waived = partial || options.assurance == Assurance::BestEffort;
+  let (memory, cpus) = (number(memory_bytes(limits)), number(nano_cpus(limits)));
+  let pids = host.pids_limit.unwrap_or(0);
+  let check = |what: &str, is: i64, wanted: i64, unset: bool| {
+    if is == wanted || (waived && unset) { Ok(()) } else { Err(differs(name, what, &is, &wanted)) }
+  };
+  check("limits.memoryMb (in bytes)", host.memory, memory, host.memory == 0)?;
+  check("memory and swap together (in bytes)", host.memory_swap, memory, host.memory_swap <= 0)?;
+  check("limits.cpus (in billionths)", number(host.nano_cpus), cpus, host.nano_cpus == 0)?;
+  check("limits.pids", pids, i64::from(limits.pids), pids <= 0)?;
+  if partial {
+    return Ok(());
+  }
+  if host.network_mode != "none" {
+    return Err(differs(name, "network mode", &host.network_mode, &"none"));
+  }
+  if !host.readonly_rootfs {
+    return Err(differs(name, "read-only root file system", &false, &true));
+  }
+  verify_mounts(name, host, options)
+}
+
+fn verify_mounts(name: &str, host: &HostConfig, options: &Options) -> Result<()> {
+  let Some(mounts) = &host.tmpfs else { return Ok(()) };
+  let is = |path: &str| mounts.get(path).map_or("none", String::as_str);
+  let workspace = mounts::workspace(options);
+  if is(WORKSPACE_ROOT) != workspace {
+    return Err(differs(name, "workspace", &is(WORKSPACE_ROOT), &workspace));
+  }
+  let tmp = mounts::tmp(options);
+  let wanted = tmp.as_deref().unwrap_or("none");
+  // Without the option there is none, or a mask over a volume of the image.
+  if is(mounts::TMP) == wanted || (tmp.is_none() && is(mounts::TMP) == mounts::MASK) {
+    return Ok(());
+  }
+  Err(differs(name, "tmp.sizeMb (as mounted)", &is(mounts::TMP), &wanted))
+}
+
+fn differs(name: &str, what: &str, is: &dyn Display, wanted: &dyn Display) -> crate::error::Error {
+  let name = name.trim_start_matches('/');
+  fail!(
+    Conflict,
+    "Container {name} has another {what} than the environment: {is} instead of {wanted}. Resume the run with the options that started it, or start a new run."
+  )
+}
+
+fn number(number: u64) -> i64 {
+  i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What an engine cannot enforce of the profile, in words for a message.
+pub fn enforcement_gaps(info: &EngineInfo) -> Vec<&'static str> {
+  // An engine that was started with "unconfined" names seccomp all the same.
+  let seccomp = |option: &String| option.contains("seccomp") && !option.contains("profile=unconfined");
+  let checks = [
+    (info.memory_limit, "memory limits"),
+    (info.swap_limit, "swap limits"),
+    (info.cpu_cfs_quota, "CPU quotas"),
+    (info.pids_limit, "process limits"),
+    (info.security_options.iter().any(seccomp), "seccomp profiles"),
+    (info.os_type.is_empty() || info.os_type == "linux", "Linux containers"),
+  ];
+  checks.into_iter().filter(|(there, _)| !there).map(|(_, what)| what).collect()
+}
