@@ -1,6 +1,5 @@
 //! How the Docker client ends a command's processes: when it looks, when it starts the killing script, and what it says
 //! when that cannot be done.
-#![expect(clippy::indexing_slicing, reason = "tests")]
 
 mod support;
 
