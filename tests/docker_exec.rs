@@ -163,6 +163,32 @@ async fn the_exit_code_is_waited_for_after_the_end_of_the_output() {
 }
 
 #[tokio::test]
+async fn a_command_that_has_not_started_yet_has_not_ended() {
+  let unstarted = || reply(200, r#"{"ID":"e1","Running":false,"ExitCode":null,"Pid":0}"#);
+  let asked_again = Gate::new();
+  let engine = Script::new()
+    .on("POST", EXEC_CREATE, reply(201, r#"{"Id":"e1"}"#))
+    .on(
+      "POST",
+      EXEC_START,
+      vec![
+        Act::Write(stream_head(101)),
+        Act::Wait(asked_again.clone()),
+        Act::Write(frame(1, b"late")),
+        Act::Close,
+      ],
+    )
+    .on_each(
+      "GET",
+      EXEC_INSPECT,
+      vec![unstarted(), [exec_running(), vec![Act::Open(asked_again)]].concat(), unstarted(), exec_exited(7)],
+    )
+    .serve();
+  let output = must_end(client(&engine).exec(CONTAINER, command(&["true"]))).await.unwrap();
+  assert_output(&output, b"late", b"", Some(7));
+}
+
+#[tokio::test]
 async fn a_stream_that_never_closes_ends_with_the_command_and_says_so() {
   let start = vec![Act::Write([stream_head(101), frame(1, b"out")].concat()), Act::Hang];
   let begun = Instant::now();
