@@ -18,4 +18,4 @@ pub mod supervisor;
 pub mod workspace;
 
 #[cfg(feature = "binding")]
-mod binding;
+pub mod binding;

@@ -1,0 +1,124 @@
+// What the tests against a real engine share. SANDBOX_TEST_SOCKET names its socket; without it they fail, since a test
+// that is skipped holds nothing.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { request } from 'node:http'
+import { test } from 'node:test'
+import { createDockerSandboxEnvironment, createNodeDockerClient } from '../../index.js'
+
+export const socketPath = process.env.SANDBOX_TEST_SOCKET
+if (!socketPath) {
+  throw new Error('SANDBOX_TEST_SOCKET is not set: it must name the socket of an engine with the test images (npm run engine).')
+}
+
+export const BUSYBOX = 'sandbox-test/busybox:latest'
+export const DEBIAN = 'sandbox-test/debian:latest'
+export const HOSTILE = 'sandbox-test/hostile:latest'
+
+/** Everything that one file makes carries the file's own owner id, so that files can run beside each other. */
+export function lab() {
+  const ownerId = `test-${randomUUID()}`
+  const client = createNodeDockerClient({ socketPath })
+
+  /** An environment that may run everything, on BusyBox unless told otherwise. */
+  const environment = (options = {}) =>
+    createDockerSandboxEnvironment({
+      socketPath,
+      ownerId,
+      image: BUSYBOX,
+      pull: 'never',
+      shell: 'allow',
+      ...options,
+      workspace: { id: 'w', ...options.workspace },
+      limits: { cpus: 2, ...options.limits },
+    })
+
+  /** Runs `use` in a session of a run of its own, which is completed whatever happens. */
+  const inSession = async (options, use) => {
+    const owner = environment(options)
+    const runId = randomUUID()
+    const session = await owner.acquire({ runId })
+    try {
+      return await use(session, { environment: owner, runId })
+    } finally {
+      await session.release({ status: 'completed' })
+      await owner.close()
+    }
+  }
+
+  /** The same test on both images: BusyBox has its own shell and tools, Debian has GNU's. */
+  const onBoth = (title, options, use) => {
+    for (const image of [BUSYBOX, DEBIAN]) {
+      test(`${title} [${image.slice(13, -7)}]`, () => inSession({ ...options, image }, use))
+    }
+  }
+
+  /** The containers of this file, running or not. */
+  const containers = () => client.listContainers(`zhivex.sandbox.owner=${ownerId}`)
+
+  /** The last test of a file. */
+  const leavesNothing = () =>
+    test('nothing is left on the engine', async () => {
+      assert.deepEqual(await containers(), [])
+      assert.deepEqual(await ours('/networks', found => found.map(({ Name, Labels }) => [Name, Labels])), [])
+      assert.deepEqual(await ours('/volumes', ({ Volumes }) => (Volumes ?? []).map(({ Name, Labels }) => [Name, Labels])), [])
+      assert.deepEqual(await ours('/images/json', found => found.map(({ RepoTags, Labels }) => [RepoTags, withoutForged(Labels)])), [])
+    })
+  const ours = async (path, pick) => pick(await engine('GET', path)).map(item => JSON.stringify(item)).filter(text => /zhivex/.test(text))
+
+  return { client, ownerId, environment, inSession, onBoth, containers, leavesNothing }
+}
+
+// The hostile image has labels like ours.
+const withoutForged = labels => (labels?.['zhivex.sandbox.owner'] === 'somebody' ? {} : labels)
+
+/** One call of the Engine API, not through the product. Resolves to the reply's JSON. */
+export function engine(method, path, body) {
+  return new Promise((resolve, reject) => {
+    const text = body === undefined ? undefined : JSON.stringify(body)
+    const headers = text ? { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) } : {}
+    const sent = request({ socketPath, method, path, headers }, response => {
+      const chunks = []
+      response.on('data', chunk => chunks.push(chunk))
+      response.on('end', () => {
+        const reply = Buffer.concat(chunks).toString()
+        if (response.statusCode >= 300) reject(new Error(`${method} ${path} answered ${response.statusCode}: ${reply}`))
+        else resolve(reply ? JSON.parse(reply) : undefined)
+      })
+    })
+    sent.on('error', reject)
+    sent.end(text)
+  })
+}
+
+/** Runs a shell script in a session; anything but exit code 0 fails the test with what the script said. */
+export async function sh(session, script, options) {
+  const result = await session.exec({ command: 'sh', args: ['-c', script], ...options })
+  assert.deepEqual([result.outcome, result.exitCode], ['exited', 0], `${script}\n${JSON.stringify(result)}`)
+  return result.stdout
+}
+
+/** The error that a promise rejects with; one that does not is a failed test. */
+export async function failureOf(promise) {
+  try {
+    const value = await promise
+    assert.fail(`it resolved to ${JSON.stringify(value)}`)
+  } catch (error) {
+    if (error instanceof assert.AssertionError) throw error
+    return error
+  }
+}
+
+/** The `code` that a promise rejects with. */
+export const codeOf = async promise => (await failureOf(promise)).code ?? 'no code'
+
+/** Waits until `check` gives a truthy value, which it returns; fails after `ms`. */
+export async function eventually(what, check, ms = 10_000) {
+  const deadline = performance.now() + ms
+  for (;;) {
+    const value = await check()
+    if (value) return value
+    if (performance.now() > deadline) assert.fail(`${what}: not within ${ms} ms`)
+    await new Promise(resolve => setTimeout(resolve, 20))
+  }
+}
