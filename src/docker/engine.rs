@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use super::client::Client;
 use super::model::{
   ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, Network, PathStat,
 };
@@ -111,6 +112,10 @@ pub struct ExecOutput {
 pub trait Engine: Send + Sync {
   /// Real or double.
   fn kind(&self) -> EngineKind;
+  /// The client of a real engine, for what only that can do (volumes, attach).
+  fn client(&self) -> Option<&Client> {
+    None
+  }
   /// What the engine is and can enforce.
   async fn info(&self) -> Result<EngineInfo>;
   /// Creates a container, returns its id. A taken name is a `CONFLICT`, a missing image an `IMAGE_MISSING`.

@@ -19,6 +19,10 @@ impl Engine for Client {
     EngineKind::Node
   }
 
+  fn client(&self) -> Option<&Client> {
+    Some(self)
+  }
+
   async fn info(&self) -> Result<EngineInfo> {
     self.json(Method::GET, "/info", None).await
   }

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use super::connect::{Holding, connect};
 use super::core::Core;
-use super::create::{Contents, create_container, nonce, sandbox};
+use super::create::{Contents, create_container, nonce};
 use super::host::{now_ms, random_token};
 use super::release::remove_everything;
 use super::session::Session;
 use super::spec;
 use super::status;
 use crate::cancel::Cancel;
+use crate::docker::model::Inspection;
 use crate::error::{Error, Result, fail};
-use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, Scope, SnapshotState, run_key};
 
 /// Which run is wanted.
@@ -45,7 +46,7 @@ pub async fn acquire(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
 
 async fn start(core: &Arc<Core>, key: &str, request: &AcquireRequest, cancel: &Cancel) -> Result<Session> {
   let token = random_token()?;
-  let made = create_container(core, key, &token, Contents::Seed, cancel).await?;
+  let made = create_container(core, key, Holding { token: &token, fence: 1 }, Contents::Seed, cancel).await?;
   let saved = async {
     let record = LeaseRecord {
       key: key.to_owned(),
@@ -93,8 +94,9 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
   cancel.check("Acquiring the sandbox")?;
   let crashed = record.holder.is_some();
   match running(core, &record).await? {
-    Some(sandbox) => {
+    Some(found) => {
       let record = take_over(core, record).await?;
+      let sandbox = connect(core, &found, holding(&record), async { Ok(()) }).await?;
       if crashed {
         // Commands of the holder that died may still run.
         sandbox.kill_all().await?;
@@ -106,7 +108,7 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
 }
 
 /// The run's container if it runs, is the one on record, and has today's limits.
-async fn running(core: &Core, record: &LeaseRecord) -> Result<Option<Arc<dyn Sandbox>>> {
+async fn running(core: &Core, record: &LeaseRecord) -> Result<Option<Inspection>> {
   let found = match core.engine.inspect_container(&record.container_id).await {
     Ok(found) if found.state.running => found,
     Ok(_ended) => return Ok(None),
@@ -123,7 +125,11 @@ async fn running(core: &Core, record: &LeaseRecord) -> Result<Option<Arc<dyn San
     ));
   }
   spec::verify(&found, &core.options)?;
-  Ok(Some(sandbox(core, &record.container_id)))
+  Ok(Some(found))
+}
+
+fn holding(record: &LeaseRecord) -> Holding<'_> {
+  Holding { token: &record.token, fence: record.fence }
 }
 
 async fn take_over(core: &Core, mut record: LeaseRecord) -> Result<LeaseRecord> {
@@ -166,7 +172,7 @@ async fn restore(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resu
   let mut record = take_over(core, record).await?;
   core.engine.remove_container(&record.container_id).await.or_else(gone_is_fine)?;
   let made =
-    create_container(core, &record.key, &record.token, Contents::Snapshot(snapshot.tar), cancel).await;
+    create_container(core, &record.key, holding(&record), Contents::Snapshot(snapshot.tar), cancel).await;
   let made = match made {
     Ok(made) => made,
     Err(error) => {
