@@ -20,7 +20,7 @@ test('the client has every method of the interface, and its kind', () => {
   const names =
     'commitContainer createContainer createNetwork exec getArchive getArchiveStream inspectContainer killContainer kind ' +
     'listContainers putArchive realpath removeContainer removeImage removeNetwork startContainer'
-  assert.equal(Object.keys(client).sort().join(' '), names)
+  assert.equal(Object.keys(client).toSorted().join(' '), names)
   assert.deepEqual([client.kind, api.createMemoryDockerClient().kind], ['node', 'memory'])
   assert.deepEqual(calls[0], ['dockerConnect', '{"socketPath":"/run/x.sock","apiVersion":"v1.41"}'])
   assert.deepEqual(start().calls[0], ['dockerConnect', '{}'])

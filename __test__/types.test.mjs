@@ -60,9 +60,11 @@ test('the declarations for CommonJS are a copy', () => {
 
 test('what is declared is what is exported, and the codes are the codes', () => {
   const text = read(root, 'index.d.ts')
-  const declared = [...text.matchAll(/^export declare (?:function|const|class) (\w+)/gm)].map(([, name]) => name).sort()
-  const exported = [...read(root, 'index.cjs').matchAll(/^exports\.(\w+) =/gm)].map(([, name]) => name).sort()
-  const module = [...read(root, 'index.js').matchAll(/^export const (\w+) =/gm)].map(([, name]) => name).sort()
+  const declared = [...text.matchAll(/^export declare (?:function|const|class) (\w+)/gm)]
+    .map(([, name]) => name)
+    .toSorted()
+  const exported = [...read(root, 'index.cjs').matchAll(/^exports\.(\w+) =/gm)].map(([, name]) => name).toSorted()
+  const module = [...read(root, 'index.js').matchAll(/^export const (\w+) =/gm)].map(([, name]) => name).toSorted()
   assert.equal(declared.length, 12)
   assert.deepEqual([exported, module], [declared, declared])
   const union = text.slice(text.indexOf('export type SandboxErrorCode ='), text.indexOf('/** Every error of'))

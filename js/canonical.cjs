@@ -18,7 +18,7 @@ function canonical(value) {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   const members = Object.entries(value)
     .filter(([, member]) => member !== undefined)
-    .sort(([left], [right]) => left.localeCompare(right))
+    .toSorted(([left], [right]) => left.localeCompare(right))
     .map(([key, member]) => `${JSON.stringify(key)}:${canonical(member)}`)
   return `{${members.join(',')}}`
 }

@@ -1,6 +1,6 @@
 //! Commands of the Docker client against an engine that speaks bytes: what the stream, the exit code and the ends of a
 //! call come to when an engine cuts, delays, loses or refuses.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod support;
 
@@ -43,8 +43,11 @@ async fn frames_give_the_same_bytes_however_they_are_cut() {
   for status in [101, 200] {
     let whole = [stream_head(status), frames.clone()].concat();
     for length in [1, 7, 8, 9, whole.len()] {
-      let start = vec![Act::Cut(whole.clone(), length), Act::Close];
-      let output = run(one_exec(start, exec_exited(0))).await.unwrap();
+      // The command ends with its output: a slow machine must not make it look held open.
+      let ended = Gate::new();
+      let start = vec![Act::Cut(whole.clone(), length), Act::Open(ended.clone()), Act::Close];
+      let inspect = [vec![Act::Wait(ended)], exec_exited(0)].concat();
+      let output = run(one_exec(start, inspect)).await.unwrap();
       assert_output(&output, &big, b"e", Some(0));
     }
   }
@@ -157,6 +160,32 @@ async fn the_exit_code_is_waited_for_after_the_end_of_the_output() {
     .serve();
   let output = must_end(client(&engine).exec(CONTAINER, command(&["true"]))).await.unwrap();
   assert_output(&output, b"", b"", Some(124));
+}
+
+#[tokio::test]
+async fn a_command_that_has_not_started_yet_has_not_ended() {
+  let unstarted = || reply(200, r#"{"ID":"e1","Running":false,"ExitCode":null,"Pid":0}"#);
+  let asked_again = Gate::new();
+  let engine = Script::new()
+    .on("POST", EXEC_CREATE, reply(201, r#"{"Id":"e1"}"#))
+    .on(
+      "POST",
+      EXEC_START,
+      vec![
+        Act::Write(stream_head(101)),
+        Act::Wait(asked_again.clone()),
+        Act::Write(frame(1, b"late")),
+        Act::Close,
+      ],
+    )
+    .on_each(
+      "GET",
+      EXEC_INSPECT,
+      vec![unstarted(), [exec_running(), vec![Act::Open(asked_again)]].concat(), unstarted(), exec_exited(7)],
+    )
+    .serve();
+  let output = must_end(client(&engine).exec(CONTAINER, command(&["true"]))).await.unwrap();
+  assert_output(&output, b"late", b"", Some(7));
 }
 
 #[tokio::test]

@@ -182,7 +182,9 @@ async fn commands_end_as_they_did() {
     let result = fixture.run_in(cwd, words).await;
     assert_eq!((result.outcome, result.exit_code), (Outcome::NotStarted, None), "{words:?}");
   }
-  let left = fixture.sh("sleep 301 & setsid sleep 302 >/dev/null 2>&1 & exit 0").await;
+  let left = fixture
+    .sh("sleep 301 & setsid sleep 302 >/dev/null 2>&1 & (env -i setsid sleep 303 >/dev/null 2>&1 &) ; exit 0")
+    .await;
   assert_eq!((left.outcome, left.exit_code), (Outcome::Exited, Some(0)));
   let processes = String::from_utf8(fixture.run(&["ps"]).await.stdout).unwrap();
   assert!(!processes.contains("sleep 30"), "{processes}");

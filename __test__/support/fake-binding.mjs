@@ -115,7 +115,7 @@ export function fakeBinding(overrides = {}) {
       list: method('list', async path => ({
         path,
         entries: [...workspace.keys()]
-          .sort()
+          .toSorted()
           .map(path => ({ path, type: 'file', size: workspace.get(path).length, mode: 0o644 })),
         truncated: false,
       })),

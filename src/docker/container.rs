@@ -144,7 +144,8 @@ impl Client {
     let reply = self.call(Method::DELETE, &path, None).await?;
     match reply.status {
       status if status.is_success() => Ok(()),
-      // "removal already in progress" and its like: somebody else removes it, which may take a moment.
+      // To a forced removal this says that another is under way, which may take a moment. The state meanwhile may be
+      // any: an engine calls a container running while it kills it.
       StatusCode::CONFLICT => self.wait_removed(id, || api_error(&Method::DELETE, &path, &reply)).await,
       _ => Err(api_error(&Method::DELETE, &path, &reply)),
     }
@@ -156,9 +157,6 @@ impl Client {
     loop {
       match self.inspection(id).await {
         Err(gone) if gone.is_not_found() => return Ok(()),
-        Ok(found) if found.state.status != "removing" && found.state.status != "dead" => {
-          return Err(refusal());
-        }
         Err(error) if error.code() == ErrorCode::DockerUnavailable => return Err(error),
         _ if Instant::now() >= deadline => return Err(refusal()),
         _ => sleep(pause).await,

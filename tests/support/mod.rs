@@ -1,6 +1,14 @@
 //! What the integration tests share. Each test program uses a part of it.
-#![expect(dead_code, clippy::unwrap_used, clippy::panic, reason = "test support; each program uses a part")]
+#![expect(
+  dead_code,
+  clippy::unwrap_used,
+  clippy::expect_used,
+  clippy::panic,
+  clippy::indexing_slicing,
+  reason = "test support; each program uses a part"
+)]
 
+pub mod live;
 pub mod replies;
 pub mod scripted_engine;
 
@@ -39,6 +47,7 @@ pub fn command(words: &[&str]) -> ExecRequest {
     cancel: Cancel::new(),
     skip_terminate: true,
     marker: None,
+    extra_stderr_bytes: 0,
     clean_mark: None,
     exclusive: false,
   }

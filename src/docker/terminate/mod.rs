@@ -73,7 +73,8 @@ impl Target {
   }
 
   fn script(&self, orphans: bool, how: How) -> Vec<String> {
-    let age = || (self.since.elapsed().as_millis() / 10 + 1).to_string();
+    // The script looks at the clock later than we do, by as long as it takes to start it.
+    let age = || ((self.since.elapsed() + EXEC_KILL_TIMEOUT).as_millis() / 10).to_string();
     [
       "/bin/sh",
       "-c",
@@ -217,6 +218,7 @@ impl Client {
       cancel: Cancel::new(),
       skip_terminate: true,
       marker: None,
+      extra_stderr_bytes: 0,
       clean_mark: None,
       exclusive: false,
     };

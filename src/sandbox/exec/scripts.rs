@@ -78,8 +78,8 @@ pub const LIST: &str = r#"cd -P -- "$1" 2>/dev/null || { [ -L "$1" ] && exit 41;
 exec find . -mindepth 1 -maxdepth "$2" -exec stat -c "$3%f %s %n" '{}' +"#;
 
 /// `$1` a mark, `$2` directory, then program and arguments. Says on standard error what it comes to, each time with the
-/// mark: that the command could not be started and why; that it started; that it ended and everything of its session
-/// and every process with its environment was killed. The program is looked up here, since a shell would take its own
+/// mark: that the command could not be started and why; that it started; that it ended and everything of its session,
+/// every process with its environment, and every orphan that hides its environment was killed. The program is looked up here, since a shell would take its own
 /// built-in of that name; `exec` does not.
 pub const RUN: &str = r#"n=$1 d=$2 c=$3
 shift 3
@@ -110,7 +110,10 @@ while [ "$r" -lt 200 ]; do
     l=${l##*) }
     set -- $l
     [ -n "$4" ] && [ "$4" != 1 ] || continue
-    [ "$4" = "$$" ] || grep -zqsF -e "ZHIVEX_EXEC_ID=$ZHIVEX_EXEC_ID" "/proc/$q/environ" || continue
+    v=/proc/$q/environ
+    if [ "$4" != "$$" ] && ! grep -zqsF -e "ZHIVEX_EXEC_ID=$ZHIVEX_EXEC_ID" "$v"; then
+      [ "$2" = 1 ] && ! grep -zqsF -e ZHIVEX_EXEC_ID= "$v" || continue
+    fi
     f=1
     [ "$3" = "$$" ] || kill -9 "-$3"
     kill -9 "$q"

@@ -1,0 +1,73 @@
+// The peer: dockerode doing the same work with the Engine API, as a careful user of it would.
+
+import { PassThrough, Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import Docker from 'dockerode'
+
+/** A container with the same limits, and what is measured in it. */
+export async function startPeer({ socketPath, image, cpus }) {
+  const docker = new Docker({ socketPath })
+  const create = () =>
+    docker.createContainer({
+      Image: image,
+      User: '65534:65534',
+      WorkingDir: '/workspace',
+      Entrypoint: ['/bin/sh', '-c', 'while :; do sleep 3600; done'],
+      HostConfig: {
+        NetworkMode: 'none',
+        ReadonlyRootfs: true,
+        Memory: 256 << 20,
+        MemorySwap: 256 << 20,
+        NanoCpus: cpus * 1e9,
+        PidsLimit: 64,
+        CapDrop: ['ALL'],
+        SecurityOpt: ['no-new-privileges:true'],
+        IpcMode: 'none',
+        Tmpfs: { '/workspace': 'rw,nosuid,nodev,noexec,size=67108864,uid=65534,gid=65534,mode=0700' },
+      },
+    })
+  const container = await create()
+  await container.start()
+
+  /** Runs a command to its end, with `input` on its standard input; its standard output. */
+  async function exec(cmd, input) {
+    const started = await container.exec({
+      Cmd: cmd,
+      AttachStdin: input !== undefined,
+      AttachStdout: true,
+      AttachStderr: true,
+    })
+    const stream = await started.start({ hijack: true, stdin: input !== undefined })
+    const [out, err] = [new PassThrough(), new PassThrough()]
+    docker.modem.demuxStream(stream, out, err)
+    const stdout = buffer(out)
+    err.resume()
+    if (input !== undefined) Readable.from([input]).pipe(stream)
+    await new Promise((resolve, reject) => stream.on('end', resolve).on('error', reject))
+    out.end()
+    const { ExitCode } = await started.inspect()
+    if (ExitCode !== 0) throw new Error(`${cmd.join(' ')} ended with ${ExitCode}`)
+    return stdout
+  }
+
+  return {
+    run: exec,
+    exec: () => exec(['/bin/true']),
+    read: async path => {
+      // The symbolic link check that a sandbox cannot do without.
+      await exec(['/usr/bin/realpath', path])
+      return exec(['/bin/cat', path])
+    },
+    write: async (path, contents) => {
+      await exec(['/usr/bin/realpath', '/workspace'])
+      await exec(['/bin/sh', '-c', 'cat >"$1"', 'sh', path], contents)
+    },
+    list: path => exec(['/usr/bin/find', path, '-maxdepth', '1', '-exec', 'stat', '-c', '%f %s %n', '{}', '+']),
+    createAndStart: async () => {
+      const made = await create()
+      await made.start()
+      return () => made.remove({ force: true, v: true })
+    },
+    stop: () => container.remove({ force: true, v: true }),
+  }
+}
