@@ -45,7 +45,7 @@ for (const [how, act] of Object.entries({ removed: id => client.removeContainer(
   test(`${how} while the run waits: the workspace comes back from the snapshot`, () =>
     held(async ({ owner, runId, session, id }) => {
       await sh(session, 'mkdir -p d/e; printf "\\001\\377" >d/e/b; chmod 600 d/e/b; ln -s ../f d/l; chmod 750 d; mkdir empty; mkfifo p 2>/dev/null; touch -d "2001-02-03 04:05:06" f; rm -f p')
-      const look = 'find . | sort; stat -c "%a %u:%g %s %Y %n" d d/e/b empty f; readlink d/l; cat f; od -An -tx1 d/e/b'
+      const look = 'find . | sort; stat -c "%a %u:%g %s %n" d d/e/b empty f; stat -c %Y f d/e/b; readlink d/l; cat f; od -An -tx1 d/e/b'
       const before = await sh(session, look)
       await session.release({ status: 'waiting_approval' })
       await act(id)
