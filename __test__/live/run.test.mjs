@@ -69,7 +69,7 @@ test('one refusal rejects the whole batch before any of it ran', async () => {
 test('a command outside of the list is refused in words', async () => {
   const agent = agentOf([[{ name: 'sandbox_exec', input: { command: 'rm', args: ['-rf', '.'] } }]], { options: { shell: { allow: ['ls'] } } })
   const state = await toTheEnd(agent, { runId: randomUUID() })
-  assert.match(values(state)[0].message, /"rm" is not allowed.*ls/)
+  assert.match(values(state)[0].message, /"rm".*not allowed.*ls/)
   await agent.environment.close()
 })
 
