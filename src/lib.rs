@@ -17,4 +17,4 @@ pub mod stream;
 pub mod workspace;
 
 #[cfg(feature = "binding")]
-mod binding;
+pub mod binding;

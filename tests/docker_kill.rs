@@ -265,6 +265,7 @@ async fn an_engine_that_no_longer_answers_does_not_hold_the_call() {
 #[tokio::test]
 async fn a_command_that_says_that_it_left_nothing_is_believed_once_it_ended() {
   let clean = |mark: &str| ExecRequest {
+    extra_stderr_bytes: 0,
     clean_mark: Some(mark.to_owned()),
     timeout: Duration::from_millis(300),
     ..owned()

@@ -313,6 +313,7 @@ fn exec_request(options: ExecOptions) -> ExecRequest {
     cancel: crate::cancel::Cancel::new(),
     skip_terminate: options.skip_terminate,
     marker: options.marker,
+    extra_stderr_bytes: 0,
     clean_mark: None,
     exclusive: false,
   }

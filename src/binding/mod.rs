@@ -4,16 +4,14 @@
 //! hands a future to [`outcome::spawn`]. No `async fn` on a class: its receiver would be freed under a running future
 //! when a worker ends.
 
-#![cfg_attr(test, expect(dead_code, reason = "napi registers nothing in a unit test"))]
-
-mod archive;
-mod cancel;
-mod convert;
-mod docker;
-mod environment;
-mod outcome;
-mod session;
-mod stores;
+pub mod archive;
+pub mod cancel;
+pub mod convert;
+pub mod docker;
+pub mod environment;
+pub mod outcome;
+pub mod session;
+pub mod stores;
 
 use napi_derive::napi;
 

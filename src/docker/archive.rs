@@ -69,6 +69,7 @@ impl Client {
       cancel: Cancel::new(),
       skip_terminate: true,
       marker: None,
+      extra_stderr_bytes: 0,
       clean_mark: None,
       exclusive: false,
     };

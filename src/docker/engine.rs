@@ -61,6 +61,8 @@ pub struct ExecRequest {
   pub timeout: Duration,
   /// Cap in bytes of standard output and of standard error, each. Past it the command's processes are killed.
   pub max_output_bytes: u64,
+  /// So much more of standard error, for marks that a script of ours writes there.
+  pub extra_stderr_bytes: u64,
   /// What it reads.
   pub stdin: Stdin,
   /// Ends it early: its processes are killed and the call fails with `CANCELLED`.

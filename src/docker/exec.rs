@@ -86,7 +86,10 @@ impl Client {
       (Err(unopened), _) => return Err(unopened.error),
     };
     let cap = request.max_output_bytes;
-    let mut collected = Collected { stdout: CappedOutput::new(cap), stderr: CappedOutput::new(cap) };
+    let mut collected = Collected {
+      stdout: CappedOutput::new(cap),
+      stderr: CappedOutput::new(cap.saturating_add(request.extra_stderr_bytes)),
+    };
     let stop = collect(&mut stream, &mut collected, deadline, &request.cancel).await;
     stream.close();
     let left = Left { target: target.as_ref(), clean: collected.has_mark(request.clean_mark.as_deref()) };

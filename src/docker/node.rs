@@ -83,6 +83,7 @@ impl Engine for Client {
       cancel: Cancel::new(),
       skip_terminate: true,
       marker: None,
+      extra_stderr_bytes: 0,
       clean_mark: None,
       exclusive: false,
     };

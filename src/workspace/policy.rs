@@ -62,7 +62,7 @@ pub fn check_args(args: &[String]) -> Result<()> {
   for (at, arg) in args.iter().enumerate() {
     if arg.contains('\0') {
       return Err(fail!(
-        Denied,
+        ConfigInvalid,
         "Argument {at} contains a NUL byte, which no argument can hold; put it in a file."
       ));
     }
@@ -93,13 +93,17 @@ pub fn check_env(env: &BTreeMap<String, String>) -> Result<()> {
   for (name, value) in env {
     if !is_variable_name(name) {
       return Err(fail!(
-        Denied,
+        ConfigInvalid,
         "{} is no name of a variable; use letters, digits and _, and no digit first.",
         quote(name)
       ));
     }
     if value.contains('\0') {
-      return Err(fail!(Denied, "Variable {} contains a NUL byte, which no variable can hold.", quote(name)));
+      return Err(fail!(
+        ConfigInvalid,
+        "Variable {} contains a NUL byte, which no variable can hold.",
+        quote(name)
+      ));
     }
     let size = name.len() + 1 + value.len();
     if size > MAX_ARG_BYTES {

@@ -77,6 +77,7 @@ pub fn request(cmd: &[&str]) -> ExecRequest {
     cancel: Cancel::new(),
     skip_terminate: false,
     marker: None,
+    extra_stderr_bytes: 0,
     clean_mark: None,
     exclusive: false,
   }

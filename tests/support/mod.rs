@@ -47,6 +47,7 @@ pub fn command(words: &[&str]) -> ExecRequest {
     cancel: Cancel::new(),
     skip_terminate: true,
     marker: None,
+    extra_stderr_bytes: 0,
     clean_mark: None,
     exclusive: false,
   }

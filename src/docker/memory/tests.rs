@@ -48,6 +48,7 @@ fn request(cmd: &[&str]) -> ExecRequest {
     cancel: Cancel::new(),
     skip_terminate: false,
     marker: None,
+    extra_stderr_bytes: 0,
     clean_mark: Some(String::new()),
     exclusive: false,
   }

@@ -12,8 +12,8 @@ use super::scripts::RUN;
 use super::{ExecSandbox, Nonce};
 use crate::cancel::Cancel;
 
-/// The marks are a few dozen bytes on standard error, on top of the command's own output.
-const MARKS_BYTES: u64 = 256;
+/// What the marks take of standard error: 32 digits, a colon, a word and a semicolon, twice.
+const MARKS_BYTES: u64 = 39 + 37;
 
 /// What the marks say.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,11 +62,12 @@ impl ExecSandbox {
       // The script enters the directory itself, without following links.
       working_dir: if self.scripts { "/".to_owned() } else { command.cwd.absolute() },
       timeout: command.timeout,
-      max_output_bytes: command.max_output_bytes.saturating_add(extra),
+      max_output_bytes: command.max_output_bytes,
       stdin: command.stdin,
       cancel: cancel.clone(),
       skip_terminate: false,
       marker: None,
+      extra_stderr_bytes: extra,
       clean_mark: self.scripts.then(|| nonce.mark("end")),
       exclusive: true,
     }

@@ -107,6 +107,7 @@ impl ExecSandbox {
       skip_terminate: false,
       marker: None,
       // A script that ended by itself left nothing behind.
+      extra_stderr_bytes: 0,
       clean_mark: Some(String::new()),
       exclusive: false,
     };

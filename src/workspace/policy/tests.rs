@@ -178,7 +178,7 @@ fn arguments_are_bounded_at_the_limit_and_one_past_it() {
   check_args(&[String::new(), "-rf".to_owned(), "$(id)\n".to_owned()]).unwrap();
   let nul = args_error(&["ok".to_owned(), "a\0".to_owned()]);
   let message = "Argument 1 contains a NUL byte, which no argument can hold; put it in a file.";
-  assert_eq!(nul, (ErrorCode::Denied, message.to_owned()));
+  assert_eq!(nul, (ErrorCode::ConfigInvalid, message.to_owned()));
   check_args(&vec![String::new(); 4096]).unwrap();
   let many = args_error(&vec![String::new(); 4097]);
   assert_eq!(many, (ErrorCode::Limit, "4097 arguments were given; at most 4096 are possible.".to_owned()));
@@ -210,7 +210,7 @@ fn names_of_variables_are_posix() {
   for name in ["", "1A", "A=B", "A B", "A-B", "A\0", "é", "A\n"] {
     assert!(!is_variable_name(name), "{name:?}");
     let (code, message) = env_error(&[(name, "secret")]);
-    assert_eq!(code, ErrorCode::Denied);
+    assert_eq!(code, ErrorCode::ConfigInvalid);
     assert_eq!(
       message,
       format!("{name:?} is no name of a variable; use letters, digits and _, and no digit first.")
@@ -221,7 +221,7 @@ fn names_of_variables_are_posix() {
 #[test]
 fn variables_are_bounded_at_the_limit_and_one_past_it() {
   let message = "Variable \"A\" contains a NUL byte, which no variable can hold.";
-  assert_eq!(env_error(&[("A", "secret\0")]), (ErrorCode::Denied, message.to_owned()));
+  assert_eq!(env_error(&[("A", "secret\0")]), (ErrorCode::ConfigInvalid, message.to_owned()));
   let numbered = |count: usize, size: usize| -> BTreeMap<String, String> {
     (0..count).map(|n| (format!("V{n:03}"), "x".repeat(size))).collect()
   };

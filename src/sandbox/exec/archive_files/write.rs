@@ -185,6 +185,7 @@ async fn helper(site: &Site<'_>, cmd: Vec<String>) -> Result<ExecOutput> {
     cancel: Cancel::new(),
     skip_terminate: true,
     marker: None,
+    extra_stderr_bytes: 0,
     clean_mark: Some(String::new()),
     exclusive: false,
   };
