@@ -99,7 +99,14 @@ export async function sh(session, script, options) {
 }
 
 /** The error that a promise rejects with; one that does not is a failed test. */
-export async function failureOf(promise) {
+export function failureOf(promise) {
+  const failure = rejectionOf(promise)
+  // A rejection that comes before it is awaited must not end the test with half of it still running.
+  failure.catch(() => undefined)
+  return failure
+}
+
+async function rejectionOf(promise) {
   try {
     const value = await promise
     assert.fail(`it resolved to ${JSON.stringify(value)}`)

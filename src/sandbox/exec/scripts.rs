@@ -4,6 +4,8 @@
 //!
 //! A directory is entered with `cd -P` and its physical path compared with the one asked for: what follows works on
 //! that very directory, whatever links are swapped meanwhile. An opened file proves its path through `/proc/self/fd`.
+//! Where a directory cannot be entered, a link on the way is told before what lies behind it is looked for: what is
+//! outside of the workspace is not to be asked about.
 
 /// Exit codes of the file scripts. 45, and those of the programs that they run: the system refused; standard error says
 /// why.
@@ -26,7 +28,11 @@ pub mod code {
 
 /// `$1` directory, `$2` name, `$3` first byte counted from 1, `$4` how many. Size and mode in one line of standard
 /// error, the bytes on standard output.
-pub const READ: &str = r#"cd -P -- "$1" 2>/dev/null || { [ -e "$1" ] && exit 46; exit 40; }
+pub const READ: &str = r#"cd -P -- "$1" 2>/dev/null || {
+  set -f; p= IFS=/
+  for c in $1; do [ -z "$c" ] || p=$p/$c; [ -L "$p" ] && exit 41; done
+  [ -e "$1" ] && exit 46; exit 40
+}
 [ "$PWD" = "$1" ] || exit 41
 [ -L "./$2" ] && exit 41
 [ -e "./$2" ] || exit 42
@@ -73,7 +79,11 @@ rm -f "./$t""#;
 
 /// `$1` directory, `$2` depth, `$3` a mark no name can have: for each entry the mark, its type and mode in hexadecimal,
 /// its size, its name. Links are listed, never followed.
-pub const LIST: &str = r#"cd -P -- "$1" 2>/dev/null || { [ -L "$1" ] && exit 41; [ -e "$1" ] && exit 46; exit 40; }
+pub const LIST: &str = r#"cd -P -- "$1" 2>/dev/null || {
+  set -f; p= IFS=/
+  for c in $1; do [ -z "$c" ] || p=$p/$c; [ -L "$p" ] && exit 41; done
+  [ -e "$1" ] && exit 46; exit 40
+}
 [ "$PWD" = "$1" ] || exit 41
 exec find . -mindepth 1 -maxdepth "$2" -exec stat -c "$3%f %s %n" '{}' +"#;
 
