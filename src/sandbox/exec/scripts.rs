@@ -139,11 +139,17 @@ while [ "$zx_r" -lt 200 ]; do
     zx_l=${zx_l##*) }
     set -- $zx_l
     [ -n "$4" ] && [ "$4" != 1 ] || continue
-    zx_v=/proc/$zx_q/environ
-    if [ "$4" != "$$" ] && ! grep -zqsF -e "ZHIVEX_EXEC_ID=$ZHIVEX_EXEC_ID" "$zx_v"; then
-      [ "$2" = 1 ] && ! grep -zqsF -e ZHIVEX_EXEC_ID= "$zx_v" || continue
-      # In the session of another command that still runs: that one's to end.
-      [ "$4" = "$zx_q" ] || [ ! -e "/proc/$4" ] || continue
+    if [ "$4" != "$$" ]; then
+      # One look decides: in the middle of an execve(2) a process has no environment for a moment.
+      zx_v=$(grep -zsF -e ZHIVEX_EXEC_ID= "/proc/$zx_q/environ" | tr '\000' '\n')
+      case $zx_v in
+      *"ZHIVEX_EXEC_ID=$ZHIVEX_EXEC_ID"*) ;;
+      *ZHIVEX_EXEC_ID=*) continue ;;
+      *)
+        [ "$2" = 1 ] || continue
+        # In the session of another command that still runs: that one's to end.
+        [ "$4" = "$zx_q" ] || [ ! -e "/proc/$4" ] || continue ;;
+      esac
     fi
     zx_f=1
     [ "$3" = "$$" ] || kill -9 "-$3"
