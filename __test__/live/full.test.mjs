@@ -18,7 +18,13 @@ onBoth('a write that does not fit is LIMIT and leaves nothing, not even an empty
   }
   // A file is replaced by way of a second one, which does not fit: the old one stays whole.
   assert.equal(await codeOf(session.writeFile('b', 'x')), 'LIMIT')
-  assert.deepEqual((await session.list()).entries.map(({ path, size }) => [path, size]), [['a', MIB - 4096], ['b', 4096]])
+  assert.deepEqual(
+    (await session.list()).entries.map(({ path, size }) => [path, size]),
+    [
+      ['a', MIB - 4096],
+      ['b', 4096],
+    ],
+  )
   assert.equal((await session.readFile('a')).contents.length, MIB - 4096)
   // An empty file needs no room.
   assert.deepEqual(await session.writeFile('empty', ''), { path: 'empty', size: 0 })
@@ -29,7 +35,10 @@ onBoth('a write that does not fit is LIMIT and leaves nothing, not even an empty
 onBoth('a file that is deleted and held open keeps its room', SMALL, async session => {
   const { exitCode } = await session.exec({
     command: 'sh',
-    args: ['-c', 'exec 3>held; head -c 1048576 /dev/zero >&3; rm held; echo x >more 2>/dev/null && [ -s more ] && exit 5; exec 3>&-; echo x >more'],
+    args: [
+      '-c',
+      'exec 3>held; head -c 1048576 /dev/zero >&3; rm held; echo x >more 2>/dev/null && [ -s more ] && exit 5; exec 3>&-; echo x >more',
+    ],
   })
   assert.equal(exitCode, 0)
   assert.equal((await session.readFile('more', { encoding: 'utf8' })).contents, 'x\n')
@@ -47,7 +56,10 @@ for (const image of [BUSYBOX, DEBIAN]) {
     const owner = environment({ image, ...SMALL })
     const runId = randomUUID()
     const session = await owner.acquire({ runId })
-    await sh(session, 'cat /dev/urandom 2>/dev/null | head -c 1048576 >big 2>/dev/null; [ "$(stat -c %s big)" = 1048576 ]')
+    await sh(
+      session,
+      'cat /dev/urandom 2>/dev/null | head -c 1048576 >big 2>/dev/null; [ "$(stat -c %s big)" = 1048576 ]',
+    )
     const sum = await sh(session, 'sha256sum big')
     await session.release({ status: 'waiting_approval' })
     const [{ Id }] = await containers()
@@ -65,15 +77,19 @@ for (const image of [BUSYBOX, DEBIAN]) {
 // An exec transport cannot tell an OOM from another kill: then no outcome claims one.
 const GREEDY = 'x=x; while :; do x=$x$x; done'
 
-onBoth('a command that eats all memory dies alone, and is not taken for something else', { limits: { memoryMb: 24, maxWorkspaceBytes: MIB, commandTimeoutMs: 20_000 } }, async session => {
-  await session.writeFile('state', 'kept')
-  const { outcome, timedOut, exitCode } = await session.exec({ command: 'sh', args: ['-c', GREEDY] })
-  assert.equal(timedOut, false)
-  assert.ok(['exited', 'signaled', 'oom'].includes(outcome), outcome)
-  if (outcome === 'exited') assert.notEqual(exitCode, 0)
-  if (!session.capabilities.outcomes.includes('oom')) assert.notEqual(outcome, 'oom')
-  assert.equal((await session.readFile('state', { encoding: 'utf8' })).contents, 'kept')
-})
+onBoth(
+  'a command that eats all memory dies alone, and is not taken for something else',
+  { limits: { memoryMb: 24, maxWorkspaceBytes: MIB, commandTimeoutMs: 20_000 } },
+  async session => {
+    await session.writeFile('state', 'kept')
+    const { outcome, timedOut, exitCode } = await session.exec({ command: 'sh', args: ['-c', GREEDY] })
+    assert.equal(timedOut, false)
+    assert.ok(['exited', 'signaled', 'oom'].includes(outcome), outcome)
+    if (outcome === 'exited') assert.notEqual(exitCode, 0)
+    if (!session.capabilities.outcomes.includes('oom')) assert.notEqual(outcome, 'oom')
+    assert.equal((await session.readFile('state', { encoding: 'utf8' })).contents, 'kept')
+  },
+)
 
 test('a kill of ours is no OOM', () =>
   inSession({}, async session => {

@@ -24,8 +24,14 @@ test('nothing that the image declares has an effect', async () => {
     const env = (await session.exec({ command: 'env' })).stdout
     assert.ok(!/LD_PRELOAD|SECRET/.test(env), env)
     assert.match(env, /^PATH=\/bin:\/usr\/bin$/m)
-    assert.equal(await sh(session, 'tr "\\0" "\\n" </proc/1/environ | cut -d= -f1 | sort | tr "\\n" " "'), 'HOME HOSTNAME PATH TMPDIR ')
-    assert.equal(await sh(session, 'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline"; done | grep -c "[e]vil" || :'), '0\n')
+    assert.equal(
+      await sh(session, 'tr "\\0" "\\n" </proc/1/environ | cut -d= -f1 | sort | tr "\\n" " "'),
+      'HOME HOSTNAME PATH TMPDIR ',
+    )
+    assert.equal(
+      await sh(session, 'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline"; done | grep -c "[e]vil" || :'),
+      '0\n',
+    )
     assert.equal(await sh(session, 'ls -A /data; touch /data/x 2>/dev/null || echo refused'), 'refused\n')
     assert.equal(await sh(session, 'pwd; id -u'), '/workspace\n65534\n')
   })
@@ -33,10 +39,16 @@ test('nothing that the image declares has an effect', async () => {
 })
 
 test('its search path does not lead into the workspace', () =>
-  inSession({ image: HOSTILE, workspace: { exec: true, files: [{ path: 'bin/ls', contents: '#!/bin/sh\necho evil\n', mode: 0o755 }] } }, async session => {
-    assert.equal((await session.exec({ command: 'ls' })).stdout, 'bin\n')
-    assert.equal(await sh(session, 'ls', { env: {} }), 'bin\n')
-  }))
+  inSession(
+    {
+      image: HOSTILE,
+      workspace: { exec: true, files: [{ path: 'bin/ls', contents: '#!/bin/sh\necho evil\n', mode: 0o755 }] },
+    },
+    async session => {
+      assert.equal((await session.exec({ command: 'ls' })).stdout, 'bin\n')
+      assert.equal(await sh(session, 'ls', { env: {} }), 'bin\n')
+    },
+  ))
 
 test('a container of the image that is not ours is not swept', async () => {
   const owner = environment({ image: HOSTILE, ownerId: 'somebody' })

@@ -42,10 +42,16 @@ test('while held a lease does not end', async () => {
 
 test('a sweep ends expired leases of its owner and no other', async () => {
   const stores = { leaseStore: createMemoryLeaseStore(), snapshotStore: createMemorySnapshotStore() }
-  const [mine, other] = [environment({ leaseMs: 300, ...stores }), environment({ leaseMs: 300, ...stores, ownerId: `${ownerId}-other` })]
+  const [mine, other] = [
+    environment({ leaseMs: 300, ...stores }),
+    environment({ leaseMs: 300, ...stores, ownerId: `${ownerId}-other` }),
+  ]
   const runs = { expired: randomUUID(), other: randomUUID(), held: randomUUID() }
   const held = await mine.acquire({ runId: runs.held })
-  for (const [owner, runId] of [[mine, runs.expired], [other, runs.other]]) {
+  for (const [owner, runId] of [
+    [mine, runs.expired],
+    [other, runs.other],
+  ]) {
     const session = await owner.acquire({ runId })
     await session.release({ status: 'suspended' })
   }
@@ -72,14 +78,26 @@ async function orphan() {
 
 test('a container whose host died is swept, and what only looks like one of ours is not', async () => {
   const { Id: orphanId, Config, swept } = await orphan()
-  const create = (name, labels) => engine('POST', `/containers/create?name=${name}`, { Image: BUSYBOX, Cmd: ['true'], Labels: { ...Config.Labels, ...labels }, HostConfig: { NetworkMode: 'none' } })
+  const create = (name, labels) =>
+    engine('POST', `/containers/create?name=${name}`, {
+      Image: BUSYBOX,
+      Cmd: ['true'],
+      Labels: { ...Config.Labels, ...labels },
+      HostConfig: { NetworkMode: 'none' },
+    })
   const strangers = [
     // Labels are inherited by images that are made from our containers; the name is not.
     await create(`stranger-${randomUUID()}`, {}),
     await create(`zhivex-sandbox-${randomUUID().slice(0, 24)}`, { 'zhivex.sandbox.key': 'f'.repeat(64) }),
     // Everything right, of another owner or environment.
-    await create(`zhivex-sandbox-${'a'.repeat(24)}`, { 'zhivex.sandbox.key': 'a'.repeat(64), 'zhivex.sandbox.owner': `${ownerId}-x` }),
-    await create(`zhivex-sandbox-${'b'.repeat(24)}`, { 'zhivex.sandbox.key': 'b'.repeat(64), 'zhivex.sandbox.fingerprint': `sha256:${'0'.repeat(64)}` }),
+    await create(`zhivex-sandbox-${'a'.repeat(24)}`, {
+      'zhivex.sandbox.key': 'a'.repeat(64),
+      'zhivex.sandbox.owner': `${ownerId}-x`,
+    }),
+    await create(`zhivex-sandbox-${'b'.repeat(24)}`, {
+      'zhivex.sandbox.key': 'b'.repeat(64),
+      'zhivex.sandbox.fingerprint': `sha256:${'0'.repeat(64)}`,
+    }),
   ]
   const owner = environment()
   try {

@@ -28,7 +28,10 @@ async function held(use, options) {
   }
 }
 
-for (const [how, act] of Object.entries({ removed: id => client.removeContainer(id), killed: id => client.killContainer(id) })) {
+for (const [how, act] of Object.entries({
+  removed: id => client.removeContainer(id),
+  killed: id => client.killContainer(id),
+})) {
   test(`${how}: every operation says CONTAINER_LOST`, () =>
     held(async ({ session, id }) => {
       const running = failureOf(session.exec({ command: 'sleep', args: ['305'] }))
@@ -44,8 +47,12 @@ for (const [how, act] of Object.entries({ removed: id => client.removeContainer(
 
   test(`${how} while the run waits: the workspace comes back from the snapshot`, () =>
     held(async ({ owner, runId, session, id }) => {
-      await sh(session, 'mkdir -p d/e; printf "\\001\\377" >d/e/b; chmod 600 d/e/b; ln -s ../f d/l; chmod 750 d; mkdir empty; mkfifo p 2>/dev/null; touch -d "2001-02-03 04:05:06" f; rm -f p')
-      const look = 'find . | sort; stat -c "%a %u:%g %s %n" d d/e/b empty f; stat -c %Y f d/e/b; readlink d/l; cat f; od -An -tx1 d/e/b'
+      await sh(
+        session,
+        'mkdir -p d/e; printf "\\001\\377" >d/e/b; chmod 600 d/e/b; ln -s ../f d/l; chmod 750 d; mkdir empty; mkfifo p 2>/dev/null; touch -d "2001-02-03 04:05:06" f; rm -f p',
+      )
+      const look =
+        'find . | sort; stat -c "%a %u:%g %s %n" d d/e/b empty f; stat -c %Y f d/e/b; readlink d/l; cat f; od -An -tx1 d/e/b'
       const before = await sh(session, look)
       await session.release({ status: 'waiting_approval' })
       await act(id)
@@ -86,7 +93,10 @@ for (const [how, act] of Object.entries({ removed: id => client.removeContainer(
 
 test('frozen: a command ends at its limit, and the session goes on when it thaws', () =>
   held(async ({ session, id }) => {
-    const running = session.exec({ command: 'sleep', args: ['305'], timeoutMs: 1_000 }).then(result => result.outcome, error => error.code)
+    const running = session.exec({ command: 'sleep', args: ['305'], timeoutMs: 1_000 }).then(
+      result => result.outcome,
+      error => error.code,
+    )
     await new Promise(resolve => setTimeout(resolve, 300))
     await engine('POST', `/containers/${id}/pause`)
     const from = performance.now()

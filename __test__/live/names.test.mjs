@@ -5,15 +5,59 @@ import { lab, sh } from '../support/live.mjs'
 const { leavesNothing, onBoth } = lab()
 
 const NAMES = [
-  '-rf', '--checkpoint-action=exec=x', '-', '--', 'a\nb', '$(id)', '`id`', "'", '"', ' ', 'a b', '*', '?', '[a]', '~', '~root', '#x', '\\', 'a\\nb', '%s', '{}', ';', '&',
-  '|', '>x', '\t', '\x01', '\x7f', '.hidden', '...', '..x', 'é', 'e\u0301', '😀', 'x'.repeat(255), '/workspace/-e', '\r', '!', '=', 'C:', '\u202e',
+  '-rf',
+  '--checkpoint-action=exec=x',
+  '-',
+  '--',
+  'a\nb',
+  '$(id)',
+  '`id`',
+  "'",
+  '"',
+  ' ',
+  'a b',
+  '*',
+  '?',
+  '[a]',
+  '~',
+  '~root',
+  '#x',
+  '\\',
+  'a\\nb',
+  '%s',
+  '{}',
+  ';',
+  '&',
+  '|',
+  '>x',
+  '\t',
+  '\x01',
+  '\x7f',
+  '.hidden',
+  '...',
+  '..x',
+  'é',
+  'e\u0301',
+  '😀',
+  'x'.repeat(255),
+  '/workspace/-e',
+  '\r',
+  '!',
+  '=',
+  'C:',
+  '\u202e',
 ]
 
 onBoth('a name of any kind is written, read, listed and removed again', {}, async session => {
-  const expected = NAMES.map(name => name.replace('/workspace/', '')).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+  const expected = NAMES.map(name => name.replace('/workspace/', '')).sort((a, b) =>
+    Buffer.compare(Buffer.from(a), Buffer.from(b)),
+  )
   await Promise.all(NAMES.map((name, index) => session.writeFile(name, `${index} ${name}`)))
   const listed = await session.list()
-  assert.deepEqual(listed.entries.map(({ path }) => path), expected)
+  assert.deepEqual(
+    listed.entries.map(({ path }) => path),
+    expected,
+  )
   await Promise.all(
     NAMES.map(async (name, index) => {
       assert.equal((await session.readFile(name, { encoding: 'utf8' })).contents, `${index} ${name}`)
@@ -25,7 +69,10 @@ onBoth('a name of any kind is written, read, listed and removed again', {}, asyn
 onBoth('such a name may be a directory', {}, async session => {
   for (const name of ['-rf', 'a\nb', '$(id)', "'", ' ', '*', '😀']) {
     await session.writeFile(`${name}/-x/f`, name)
-    assert.deepEqual((await session.list(name, { depth: 2 })).entries.map(({ path }) => path), [`${name}/-x`, `${name}/-x/f`])
+    assert.deepEqual(
+      (await session.list(name, { depth: 2 })).entries.map(({ path }) => path),
+      [`${name}/-x`, `${name}/-x/f`],
+    )
     assert.equal((await session.readFile(`${name}/-x/f`, { encoding: 'utf8' })).contents, name)
     assert.equal(await sh(session, 'pwd', { cwd: `${name}/-x` }), `/workspace/${name}/-x\n`)
   }
@@ -33,7 +80,10 @@ onBoth('such a name may be a directory', {}, async session => {
 
 onBoth('a name of bytes that are no UTF-8 is listed as such', {}, async session => {
   await sh(session, 'touch "$(printf "a\\377b")"')
-  assert.deepEqual((await session.list()).entries.map(({ path }) => path), ['a\uFFFDb'])
+  assert.deepEqual(
+    (await session.list()).entries.map(({ path }) => path),
+    ['a\uFFFDb'],
+  )
 })
 
 onBoth('a file of any size goes in and out', { limits: { maxFileBytes: 10 * 2 ** 20 } }, async session => {

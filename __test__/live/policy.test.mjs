@@ -9,7 +9,15 @@ const tools = createDockerSandboxTools()
 
 function request(session, name, input, phase) {
   const toolCall = { id: 'c1', name, input }
-  return { manifest: session.manifest, binding: session.binding, tool: tools[name] ?? { name }, toolCall, input, context: {}, phase }
+  return {
+    manifest: session.manifest,
+    binding: session.binding,
+    tool: tools[name] ?? { name },
+    toolCall,
+    input,
+    context: {},
+    phase,
+  }
 }
 
 /** The decisions of both phases, which must be the same. */
@@ -34,8 +42,29 @@ async function refuses(session, command) {
 }
 
 const NEVER = [
-  '-x', '--help', '../bin/sh', '/bin/../bin/sh', '..', './..', '/usr/local/bin/x', '/sbin/init', '/etc/passwd', '/workspace/x', './x', 'bin/sh', '/bin/', '/usr/bin/', '/bin/.',
-  '//bin/sh', '/bin//sh', '/usr/bin/a/b', '/proc/self/exe', 'a\0b', '/', '.', 'x'.repeat(200_000),
+  '-x',
+  '--help',
+  '../bin/sh',
+  '/bin/../bin/sh',
+  '..',
+  './..',
+  '/usr/local/bin/x',
+  '/sbin/init',
+  '/etc/passwd',
+  '/workspace/x',
+  './x',
+  'bin/sh',
+  '/bin/',
+  '/usr/bin/',
+  '/bin/.',
+  '//bin/sh',
+  '/bin//sh',
+  '/usr/bin/a/b',
+  '/proc/self/exe',
+  'a\0b',
+  '/',
+  '.',
+  'x'.repeat(200_000),
 ]
 
 test('with every command allowed, these are not', () =>
@@ -51,7 +80,8 @@ test('with every command allowed, these are not', () =>
 
 test('only what the list names, by name and by path', () =>
   inSession({ shell: { allow: ['echo', 'cat'] } }, async session => {
-    for (const command of [...NEVER, 'ls', '/bin/ls', '/bin/sh', 'sh', 'ECHO', 'echo2', 'busybox']) await refuses(session, command)
+    for (const command of [...NEVER, 'ls', '/bin/ls', '/bin/sh', 'sh', 'ECHO', 'echo2', 'busybox'])
+      await refuses(session, command)
     assert.match((await decide(session, 'sandbox_exec', { command: 'ls' })).reason, /"ls".*cat, echo/)
     assert.equal((await session.exec({ command: 'echo', args: ['-n', 'a;ls'] })).stdout, 'a;ls')
     assert.equal((await session.exec({ command: '/bin/echo', args: ['b'] })).stdout, 'b\n')
@@ -92,13 +122,48 @@ test('a path that escapes is denied before anything runs', () =>
 
 test('a request that makes no sense is denied and never throws', () =>
   inSession({}, async session => {
-    const getter = { get tool() { throw new Error('no') } }
-    const trap = new Proxy({}, { get() { throw new Error('no') } })
-    const odd = [undefined, null, 5, 'x', [], {}, getter, trap, { tool: null }, { tool: { name: 5 } }, { tool: { name: 'sandbox_exec' } }]
-    const inputs = [undefined, null, 'x', [], trap, { command: 5 }, { command: {} }, { command: 'ls', args: 'x' }, { command: 'ls', args: [5] }, { command: 'ls', cwd: 5 }]
+    const getter = {
+      get tool() {
+        throw new Error('no')
+      },
+    }
+    const trap = new Proxy(
+      {},
+      {
+        get() {
+          throw new Error('no')
+        },
+      },
+    )
+    const odd = [
+      undefined,
+      null,
+      5,
+      'x',
+      [],
+      {},
+      getter,
+      trap,
+      { tool: null },
+      { tool: { name: 5 } },
+      { tool: { name: 'sandbox_exec' } },
+    ]
+    const inputs = [
+      undefined,
+      null,
+      'x',
+      [],
+      trap,
+      { command: 5 },
+      { command: {} },
+      { command: 'ls', args: 'x' },
+      { command: 'ls', args: [5] },
+      { command: 'ls', cwd: 5 },
+    ]
     for (const input of inputs) odd.push({ tool: { name: 'sandbox_exec' }, phase: 'execute', input })
     odd.push({ tool: { name: 'sandbox_exec' }, phase: 'other', input: { command: 'ls' } })
-    for (const [index, asked] of odd.entries()) assert.equal((await session.authorize(asked)).decision, 'deny', String(index))
+    for (const [index, asked] of odd.entries())
+      assert.equal((await session.authorize(asked)).decision, 'deny', String(index))
   }))
 
 leavesNothing()

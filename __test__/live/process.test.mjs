@@ -51,7 +51,10 @@ test('it may exit in the middle of everything', async () => {
 })
 
 test('an uncaught error ends it as usual', async () => {
-  const { code, signal, stderr } = await runProgram(ownerId, `${USE}\n session.exec({ command: 'sleep', args: ['20'] }); throw new Error('uncaught here')`)
+  const { code, signal, stderr } = await runProgram(
+    ownerId,
+    `${USE}\n session.exec({ command: 'sleep', args: ['20'] }); throw new Error('uncaught here')`,
+  )
   assert.deepEqual([code, signal], [1, null])
   assert.match(stderr, /uncaught here/)
   await cleanUp()
@@ -96,7 +99,7 @@ const WORKER_DATA = JSON.stringify({ socketPath, ownerId, image: BUSYBOX })
 const workers = (what, count, act) => `
   import { Worker } from 'node:worker_threads'
   for (let n = 0; n < ${count}; n++) {
-    const worker = new Worker(${WORKER}, { workerData: { ...${WORKER_DATA}, what: ${JSON.stringify(what)}, run: process.pid + '-' + n } })
+    const worker = new Worker(${WORKER}, { execArgv: [], workerData: { ...${WORKER_DATA}, what: ${JSON.stringify(what)}, run: process.pid + '-' + n } })
     const said = await new Promise((resolve, reject) => { worker.on('message', resolve); worker.on('error', reject) })
     process.stdout.write(said + '\\n')
     ${act}
@@ -105,14 +108,21 @@ const workers = (what, count, act) => `
 
 test('two workers one after the other, and the main thread after them', async () => {
   const end = 'await new Promise(resolve => worker.on("exit", resolve))'
-  const { code, signal, stdout, stderr } = await runProgram(ownerId, `${workers('whole', 2, end).replace('await environment.close()', '')}
-    ${USE}; await session.release({ status: 'completed' })`)
+  const { code, signal, stdout, stderr } = await runProgram(
+    ownerId,
+    `${workers('whole', 2, end).replace('await environment.close()', '')}
+    ${USE}; await session.release({ status: 'completed' })`,
+  )
   assert.deepEqual([code, signal, stdout, stderr], [0, null, 'whole\nwhole\nran\n', ''])
   assert.deepEqual(await containers(), [])
 })
 
 test('a worker is terminated with calls in flight, ten times', async () => {
-  const { code, signal, stdout, stderr } = await runProgram(ownerId, workers('flight', 10, 'await worker.terminate()'), { timeoutMs: 50_000 })
+  const { code, signal, stdout, stderr } = await runProgram(
+    ownerId,
+    workers('flight', 10, 'await worker.terminate()'),
+    { timeoutMs: 50_000 },
+  )
   assert.deepEqual([code, signal, stdout, stderr], [0, null, 'flight\n'.repeat(10), ''])
   await cleanUp()
 })

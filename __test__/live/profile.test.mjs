@@ -45,10 +45,16 @@ for (const image of [BUSYBOX, DEBIAN]) {
       assert.deepEqual([HostConfig.CapDrop, HostConfig.CapAdd, defaults.capDrop], [['ALL'], null, ['ALL']])
       assert.deepEqual([HostConfig.SecurityOpt, defaults.noNewPrivileges], [['no-new-privileges:true'], true])
       assert.deepEqual([HostConfig.Privileged, HostConfig.Binds, HostConfig.Devices], [false, null, null])
-      assert.deepEqual([HostConfig.IpcMode, HostConfig.PidMode, HostConfig.UTSMode, HostConfig.UsernsMode], ['none', '', '', ''])
+      assert.deepEqual(
+        [HostConfig.IpcMode, HostConfig.PidMode, HostConfig.UTSMode, HostConfig.UsernsMode],
+        ['none', '', '', ''],
+      )
       assert.equal(HostConfig.Sysctls['kernel.shm_rmid_forced'], '1')
       assert.deepEqual(HostConfig.RestartPolicy, { Name: '', MaximumRetryCount: 0 })
-      assert.ok(HostConfig.Ulimits.every(({ Hard, Soft }) => Hard === Soft && Hard <= 1), JSON.stringify(HostConfig.Ulimits))
+      assert.ok(
+        HostConfig.Ulimits.every(({ Hard, Soft }) => Hard === Soft && Hard <= 1),
+        JSON.stringify(HostConfig.Ulimits),
+      )
       assert.deepEqual(HostConfig.Ulimits.map(({ Name }) => Name).sort(), ['core', 'msgqueue'])
       assert.deepEqual(HostConfig.Tmpfs, {
         '/workspace': `rw,nosuid,nodev,noexec,size=${64 * MIB},nr_inodes=16384,uid=65534,gid=65534,mode=0700`,
@@ -56,7 +62,9 @@ for (const image of [BUSYBOX, DEBIAN]) {
       // No volume, so nothing on the engine's disk.
       assert.deepEqual(Mounts, [])
       const labels = Object.keys(Config.Labels).filter(label => label.startsWith('zhivex'))
-      const expected = ['', '.environment', '.fingerprint', '.key', '.maker', '.nonce', '.owner'].map(part => `zhivex.sandbox${part}`)
+      const expected = ['', '.environment', '.fingerprint', '.key', '.maker', '.nonce', '.owner'].map(
+        part => `zhivex.sandbox${part}`,
+      )
       assert.deepEqual(labels.sort(), expected)
       assert.equal(Config.Labels['zhivex.sandbox.fingerprint'], session.binding.fingerprint)
     }))
@@ -64,14 +72,29 @@ for (const image of [BUSYBOX, DEBIAN]) {
   test(`user, capabilities and privileges inside [${name}]`, () =>
     withDefaults(image, async session => {
       const status = fields(await sh(session, 'cat /proc/self/status'))
-      assert.deepEqual([status.Uid, status.Gid, status.Groups], ['65534\t65534\t65534\t65534', '65534\t65534\t65534\t65534', '65534'])
-      for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']) assert.equal(status[set], '0000000000000000', set)
+      assert.deepEqual(
+        [status.Uid, status.Gid, status.Groups],
+        ['65534\t65534\t65534\t65534', '65534\t65534\t65534\t65534', '65534'],
+      )
+      for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'])
+        assert.equal(status[set], '0000000000000000', set)
       assert.deepEqual([status.NoNewPrivs, status.Seccomp], ['1', '2'])
       assert.equal(await sh(session, 'id -u; id -g'), '65534\n65534\n')
       assert.equal(await sh(session, 'stat -c "%u %g" /proc/1'), '65534 65534\n')
       const forbidden = [
-        'unshare -U true', 'unshare -m true', 'mount -t tmpfs x /workspace', 'mount -o remount,rw /', 'umount /workspace', 'chroot / true', 'hostname other',
-        'mknod /workspace/dev b 8 0', 'chown 1 /workspace', 'nice -n -5 true 2>&1 | grep -q .', 'echo 1 >/proc/sys/kernel/shmmax', 'echo b >/proc/sysrq-trigger', 'cat /proc/kcore',
+        'unshare -U true',
+        'unshare -m true',
+        'mount -t tmpfs x /workspace',
+        'mount -o remount,rw /',
+        'umount /workspace',
+        'chroot / true',
+        'hostname other',
+        'mknod /workspace/dev b 8 0',
+        'chown 1 /workspace',
+        'nice -n -5 true 2>&1 | grep -q .',
+        'echo 1 >/proc/sys/kernel/shmmax',
+        'echo b >/proc/sysrq-trigger',
+        'cat /proc/kcore',
       ]
       for (const script of forbidden) {
         const expected = script.startsWith('nice') ? 0 : undefined
@@ -85,7 +108,10 @@ for (const image of [BUSYBOX, DEBIAN]) {
       const [memory, pids, cpu] = await Promise.all([
         sh(session, 'cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes'),
         sh(session, 'cat /sys/fs/cgroup/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids/pids.max'),
-        sh(session, 'cat /sys/fs/cgroup/cpu.max 2>/dev/null || cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us'),
+        sh(
+          session,
+          'cat /sys/fs/cgroup/cpu.max 2>/dev/null || cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us',
+        ),
       ])
       assert.deepEqual([memory.trim(), pids.trim()], [String(256 * MIB), '64'])
       const [quota, period] = cpu.trim().split(/\s+/).map(Number)
@@ -97,16 +123,35 @@ for (const image of [BUSYBOX, DEBIAN]) {
 
   test(`mounts inside [${name}]`, () =>
     withDefaults(image, async session => {
-      const mounts = (await sh(session, 'cat /proc/self/mounts')).trim().split('\n').map(line => line.split(' '))
-      const optionsOf = path => mounts.filter(mount => mount[1] === path).at(-1)?.[3].split(',')
+      const mounts = (await sh(session, 'cat /proc/self/mounts'))
+        .trim()
+        .split('\n')
+        .map(line => line.split(' '))
+      const optionsOf = path =>
+        mounts
+          .filter(mount => mount[1] === path)
+          .at(-1)?.[3]
+          .split(',')
       assert.ok(optionsOf('/').includes('ro'))
       const workspace = optionsOf('/workspace')
-      for (const option of ['rw', 'nosuid', 'nodev', 'noexec', 'size=65536k', 'nr_inodes=16384', 'uid=65534', 'gid=65534']) {
+      for (const option of [
+        'rw',
+        'nosuid',
+        'nodev',
+        'noexec',
+        'size=65536k',
+        'nr_inodes=16384',
+        'uid=65534',
+        'gid=65534',
+      ]) {
         assert.ok(workspace.includes(option), `${option} of ${workspace}`)
       }
-      for (const path of ['/proc/sys', '/sys', '/etc/hosts', '/etc/hostname', '/etc/resolv.conf']) assert.ok(optionsOf(path).includes('ro'), path)
+      for (const path of ['/proc/sys', '/sys', '/etc/hosts', '/etc/hostname', '/etc/resolv.conf'])
+        assert.ok(optionsOf(path).includes('ro'), path)
       assert.equal(await sh(session, 'ls -d /dev/shm 2>/dev/null || echo none'), 'none\n')
-      const disks = mounts.filter(([device, , , options]) => device.startsWith('/dev/') && !options.split(',').includes('ro'))
+      const disks = mounts.filter(
+        ([device, , , options]) => device.startsWith('/dev/') && !options.split(',').includes('ro'),
+      )
       assert.deepEqual(disks, [])
     }))
 
@@ -120,7 +165,12 @@ for (const image of [BUSYBOX, DEBIAN]) {
   test(`environment inside [${name}]`, () =>
     withDefaults(image, async session => {
       const { stdout } = await session.exec({ command: 'env' })
-      const found = Object.fromEntries(stdout.trim().split('\n').map(line => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]))
+      const found = Object.fromEntries(
+        stdout
+          .trim()
+          .split('\n')
+          .map(line => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+      )
       assert.match(found.ZHIVEX_EXEC_ID, /^[0-9a-f]{32}$/)
       assert.match(found.PATH, /^(\/[a-z/]+)(:\/[a-z/]+)*$/)
       assert.ok(!/workspace|tmp/.test(found.PATH), found.PATH)
@@ -141,9 +191,18 @@ test('every limit that the options change is changed', () =>
       assert.deepEqual([HostConfig.NanoCpus, HostConfig.PidsLimit, Config.User], [250_000_000, 33, '1234:4321'])
       assert.match(HostConfig.Tmpfs['/workspace'], /^rw,nosuid,nodev,exec,size=8388608,.*uid=1234,gid=4321/)
       assert.match(HostConfig.Tmpfs['/tmp'], /^rw,nosuid,nodev,noexec,size=4194304,.*uid=1234,gid=4321/)
-      assert.equal(await sh(session, 'id -u; id -g; echo $TMPDIR $A; touch /tmp/x; df -k /tmp /workspace | tail -n +2 | awk "{print \\$2}"'), '1234\n4321\n/tmp b\n4096\n8192\n')
+      assert.equal(
+        await sh(
+          session,
+          'id -u; id -g; echo $TMPDIR $A; touch /tmp/x; df -k /tmp /workspace | tail -n +2 | awk "{print \\$2}"',
+        ),
+        '1234\n4321\n/tmp b\n4096\n8192\n',
+      )
       const { limits, metadata } = session.manifest
-      assert.deepEqual([limits.maxMemoryMb, limits.maxWorkspaceBytes, metadata.cpus, metadata.pids, metadata.user], [100, 8 * MIB, 0.25, 33, '1234:4321'])
+      assert.deepEqual(
+        [limits.maxMemoryMb, limits.maxWorkspaceBytes, metadata.cpus, metadata.pids, metadata.user],
+        [100, 8 * MIB, 0.25, 33, '1234:4321'],
+      )
     },
     {
       user: '1234:4321',

@@ -18,39 +18,54 @@ while [ "$(date +%s)" -lt "$end" ]; do
 done
 rm -rf d d2 l2`
 
-onBoth('links swapped under the operations lead none of them out', { limits: { commandTimeoutMs: 60_000 } }, async session => {
-  const outside = await sh(session, 'cat /etc/passwd /etc/hostname /etc/hosts 2>/dev/null; ls /etc')
-  let racing = true
-  const swapping = sh(session, SWAP).finally(() => (racing = false))
-  const codes = new Map()
-  const attempt = async operation => {
-    try {
-      await operation()
-      return 'done'
-    } catch (error) {
-      return error.code
+onBoth(
+  'links swapped under the operations lead none of them out',
+  { limits: { commandTimeoutMs: 60_000 } },
+  async session => {
+    const outside = await sh(session, 'cat /etc/passwd /etc/hostname /etc/hosts 2>/dev/null; ls /etc')
+    let racing = true
+    const swapping = sh(session, SWAP).finally(() => (racing = false))
+    const codes = new Map()
+    const attempt = async operation => {
+      try {
+        await operation()
+        return 'done'
+      } catch (error) {
+        return error.code
+      }
     }
-  }
-  const loop = async operation => {
-    while (racing) {
-      const code = await attempt(operation)
-      codes.set(code, (codes.get(code) ?? 0) + 1)
+    const loop = async operation => {
+      while (racing) {
+        const code = await attempt(operation)
+        codes.set(code, (codes.get(code) ?? 0) + 1)
+      }
     }
-  }
-  await Promise.all([
-    swapping,
-    loop(async () => assert.ok(['inside\n', ''].includes((await session.readFile('d/passwd', { encoding: 'utf8' })).contents))),
-    loop(async () => assert.ok(['inside\n', ''].includes((await session.readFile('d/hostname', { encoding: 'utf8' })).contents))),
-    loop(async () => {
-      const { entries } = await session.list('d')
-      assert.ok(entries.every(({ path }) => /^d\/(passwd|hostname|written|\.zhivex-.*)$/.test(path)), JSON.stringify(entries))
-    }),
-    loop(() => session.writeFile('d/written', 'x')),
-  ])
-  const known = ['done', 'PATH_INVALID', 'NOT_FOUND', 'DENIED', 'DOCKER_API']
-  assert.deepEqual([...codes.keys()].filter(code => !known.includes(code)), [], JSON.stringify([...codes]))
-  assert.ok([...codes.values()].reduce((sum, count) => sum + count) > 20, JSON.stringify([...codes]))
-  assert.equal(await sh(session, 'cat /etc/passwd /etc/hostname /etc/hosts 2>/dev/null; ls /etc'), outside)
-})
+    await Promise.all([
+      swapping,
+      loop(async () =>
+        assert.ok(['inside\n', ''].includes((await session.readFile('d/passwd', { encoding: 'utf8' })).contents)),
+      ),
+      loop(async () =>
+        assert.ok(['inside\n', ''].includes((await session.readFile('d/hostname', { encoding: 'utf8' })).contents)),
+      ),
+      loop(async () => {
+        const { entries } = await session.list('d')
+        assert.ok(
+          entries.every(({ path }) => /^d\/(passwd|hostname|written|\.zhivex-.*)$/.test(path)),
+          JSON.stringify(entries),
+        )
+      }),
+      loop(() => session.writeFile('d/written', 'x')),
+    ])
+    const known = ['done', 'PATH_INVALID', 'NOT_FOUND', 'DENIED', 'DOCKER_API']
+    assert.deepEqual(
+      [...codes.keys()].filter(code => !known.includes(code)),
+      [],
+      JSON.stringify([...codes]),
+    )
+    assert.ok([...codes.values()].reduce((sum, count) => sum + count) > 20, JSON.stringify([...codes]))
+    assert.equal(await sh(session, 'cat /etc/passwd /etc/hostname /etc/hosts 2>/dev/null; ls /etc'), outside)
+  },
+)
 
 leavesNothing()

@@ -55,7 +55,11 @@ test('after it every method and tool is refused, and says why', async () => {
 
 test('twice, also at the same time and with another status', async () => {
   const { session, owner } = await open()
-  const both = await Promise.all([session.release({ status: 'completed' }), session.release({ status: 'waiting_approval' }), session.release({ status: 'failed' })])
+  const both = await Promise.all([
+    session.release({ status: 'completed' }),
+    session.release({ status: 'waiting_approval' }),
+    session.release({ status: 'failed' }),
+  ])
   assert.deepEqual(both, [undefined, undefined, undefined])
   assert.deepEqual(await containers(), [])
   assert.equal(await session.release({ status: 'completed' }), undefined)
@@ -86,7 +90,10 @@ test('a keeping status ends running commands too, and keeps what they wrote', as
   const again = await owner.acquire({ runId })
   try {
     assert.equal(await sh(again, 'cat f; ls'), 'kept\nf\n')
-    assert.equal(await sh(again, 'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline"; done | grep -c "sleep 30[4]" || :'), '0\n')
+    assert.equal(
+      await sh(again, 'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline"; done | grep -c "sleep 30[4]" || :'),
+      '0\n',
+    )
   } finally {
     await again.release({ status: 'completed' })
     await owner.close()
@@ -94,9 +101,31 @@ test('a keeping status ends running commands too, and keeps what they wrote', as
 })
 
 test('what is no request of release does not make it reject', async () => {
-  const throwing = { get status() { throw new Error('no') } }
-  const trap = new Proxy({}, { get() { throw new Error('no') } })
-  for (const request of [undefined, null, 5, 'completed', {}, { status: 5 }, { status: 'nonsense' }, throwing, trap, { status: 'completed', error: trap }]) {
+  const throwing = {
+    get status() {
+      throw new Error('no')
+    },
+  }
+  const trap = new Proxy(
+    {},
+    {
+      get() {
+        throw new Error('no')
+      },
+    },
+  )
+  for (const request of [
+    undefined,
+    null,
+    5,
+    'completed',
+    {},
+    { status: 5 },
+    { status: 'nonsense' },
+    throwing,
+    trap,
+    { status: 'completed', error: trap },
+  ]) {
     const { session, owner } = await open()
     assert.equal(await session.release(request), undefined)
     assert.equal(await codeOf(session.list()), 'RELEASED')
@@ -152,7 +181,10 @@ test('an acquire that is cancelled leaves nothing, whenever that is', () =>
       const controller = new AbortController()
       const reason = new Error('stop')
       const acquiring = owner.acquire({ runId: `cancelled-${after}`, abortSignal: controller.signal })
-      const settled = acquiring.then(session => session.release({ status: 'completed' }), error => error)
+      const settled = acquiring.then(
+        session => session.release({ status: 'completed' }),
+        error => error,
+      )
       await new Promise(resolve => setTimeout(resolve, after))
       controller.abort(reason)
       const error = await settled

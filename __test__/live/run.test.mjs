@@ -36,19 +36,28 @@ async function toTheEnd(agent, request) {
 }
 
 test('a run with approvals goes on in the same workspace, and ends with nothing left', async () => {
-  const agent = agentOf([[list()], [write('a.txt', 'one\n')], [shell('cat a.txt; echo two >>a.txt'), read('a.txt')], [read('a.txt')]], {
-    options: { workspace: { files: [{ path: 'seed', contents: 's' }] } },
-  })
+  const agent = agentOf(
+    [[list()], [write('a.txt', 'one\n')], [shell('cat a.txt; echo two >>a.txt'), read('a.txt')], [read('a.txt')]],
+    {
+      options: { workspace: { files: [{ path: 'seed', contents: 's' }] } },
+    },
+  )
   const waiting = await startRun(agent, { runId: randomUUID(), scope: { tenantId: 't', userId: 'u' } })
   assert.equal(waiting.status, 'waiting_approval')
   const [kept] = await containers()
   const state = await resumeRun(agent, waiting)
   assert.equal(state.status, 'waiting_approval')
-  assert.deepEqual((await containers()).map(({ Id }) => Id), [kept.Id])
+  assert.deepEqual(
+    (await containers()).map(({ Id }) => Id),
+    [kept.Id],
+  )
   const done = await resumeRun(agent, state)
   assert.deepEqual([done.status, done.text], ['completed', 'done'])
   const [listed, written, ran, , last] = values(done)
-  assert.deepEqual(listed.entries.map(({ path }) => path), ['seed'])
+  assert.deepEqual(
+    listed.entries.map(({ path }) => path),
+    ['seed'],
+  )
   assert.deepEqual(written, { path: 'a.txt', size: 4 })
   assert.deepEqual([ran.stdout, ran.exitCode, ran.outcome], ['one\n', 0, 'exited'])
   assert.equal(last.contents, 'one\ntwo\n')
@@ -61,13 +70,16 @@ test('one refusal rejects the whole batch before any of it ran', async () => {
   const state = await toTheEnd(agent, { runId: randomUUID() })
   assert.equal(state.status, 'completed')
   const found = values(state)
-  for (const error of found.slice(0, 3)) assert.match(error.message, /^The batch was refused: sandbox_read_file: .*"\.\."/)
+  for (const error of found.slice(0, 3))
+    assert.match(error.message, /^The batch was refused: sandbox_read_file: .*"\.\."/)
   assert.deepEqual(found[3].entries, [])
   await agent.environment.close()
 })
 
 test('a command outside of the list is refused in words', async () => {
-  const agent = agentOf([[{ name: 'sandbox_exec', input: { command: 'rm', args: ['-rf', '.'] } }]], { options: { shell: { allow: ['ls'] } } })
+  const agent = agentOf([[{ name: 'sandbox_exec', input: { command: 'rm', args: ['-rf', '.'] } }]], {
+    options: { shell: { allow: ['ls'] } },
+  })
   const state = await toTheEnd(agent, { runId: randomUUID() })
   assert.match(values(state)[0].message, /"rm".*not allowed.*ls/)
   await agent.environment.close()
@@ -78,7 +90,10 @@ test('a call that the user refuses does not run', async () => {
   const waiting = await startRun(agent, { runId: randomUUID() })
   const state = await resumeRun(agent, waiting, { approve: ['call-0-1'] })
   assert.equal(state.status, 'completed')
-  assert.deepEqual(values(state)[2].entries.map(({ path }) => path), ['b'])
+  assert.deepEqual(
+    values(state)[2].entries.map(({ path }) => path),
+    ['b'],
+  )
   await agent.environment.close()
 })
 
@@ -87,11 +102,16 @@ test('the calls of a batch run at the same time', async () => {
   const meet = (mine, other) => shell(`touch ${mine}; while [ ! -e ${other} ]; do sleep 0.05; done; echo met`)
   const agent = agentOf([[meet('a', 'b'), meet('b', 'a'), list()]])
   const state = await toTheEnd(agent, { runId: randomUUID() })
-  assert.deepEqual(values(state).slice(0, 2).map(({ stdout }) => stdout), ['met\n', 'met\n'])
+  assert.deepEqual(
+    values(state)
+      .slice(0, 2)
+      .map(({ stdout }) => stdout),
+    ['met\n', 'met\n'],
+  )
   await agent.environment.close()
 })
 
-test('a sub-agent has a run of its own in the middle of its parent\'s call', async () => {
+test("a sub-agent has a run of its own in the middle of its parent's call", async () => {
   const parentEnvironment = environment()
   const tools = createDockerSandboxTools()
   const child = {
@@ -105,7 +125,10 @@ test('a sub-agent has a run of its own in the middle of its parent\'s call', asy
   }
   const delegate = subAgentTool('delegate', child, z.object({ task: z.string() }))
   const batches = [[write('mine', 'x')], [{ name: 'delegate', input: { task: 'look' } }, read('mine')]]
-  const agent = agentOf(batches, { tools: { delegate }, options: { declaredTools: ['delegate'], workspace: { files: [{ path: 'seed', contents: 's' }] } } })
+  const agent = agentOf(batches, {
+    tools: { delegate },
+    options: { declaredTools: ['delegate'], workspace: { files: [{ path: 'seed', contents: 's' }] } },
+  })
   child.environment = agent.environment
   const state = await toTheEnd(agent, { runId: randomUUID() })
   assert.equal(state.status, 'completed', JSON.stringify(state.error))
@@ -141,7 +164,9 @@ test('a tool that takes too long is cut, and the run goes on', async () => {
 
 test('an error in the model fails the run and leaves nothing', async () => {
   const agent = agentOf([])
-  agent.model = () => { throw new Error('model is down') }
+  agent.model = () => {
+    throw new Error('model is down')
+  }
   const state = await startRun(agent, { runId: randomUUID() })
   assert.deepEqual([state.status, state.error.message], ['failed', 'model is down'])
   assert.deepEqual(await containers(), [])
@@ -175,7 +200,8 @@ test('twenty that resume one run at once: one wins', async () => {
   const settled = await Promise.allSettled(Array.from({ length: 20 }, () => owner.acquire({ runId })))
   const won = settled.filter(({ status }) => status === 'fulfilled')
   assert.equal(won.length, 1)
-  for (const { reason } of settled.filter(({ status }) => status === 'rejected')) assert.ok(reason instanceof ConflictError, String(reason))
+  for (const { reason } of settled.filter(({ status }) => status === 'rejected'))
+    assert.ok(reason instanceof ConflictError, String(reason))
   assert.equal((await won[0].value.readFile('f', { encoding: 'utf8' })).contents, 'kept')
   await won[0].value.release({ status: 'completed' })
   await owner.close()
@@ -183,11 +209,20 @@ test('twenty that resume one run at once: one wins', async () => {
 
 test('runs of different scopes with one id are apart', async () => {
   const owner = environment()
-  const scopes = [undefined, { tenantId: 'a' }, { tenantId: 'b' }, { tenantId: 'a', userId: 'b' }, { tenantId: 'a', namespace: 'b' }]
+  const scopes = [
+    undefined,
+    { tenantId: 'a' },
+    { tenantId: 'b' },
+    { tenantId: 'a', userId: 'b' },
+    { tenantId: 'a', namespace: 'b' },
+  ]
   const sessions = await Promise.all(scopes.map(scope => owner.acquire({ runId: 'same', ...(scope && { scope }) })))
   await Promise.all(sessions.map((session, index) => session.writeFile('who', String(index))))
   const found = await Promise.all(sessions.map(session => session.readFile('who', { encoding: 'utf8' })))
-  assert.deepEqual(found.map(({ contents }) => contents), ['0', '1', '2', '3', '4'])
+  assert.deepEqual(
+    found.map(({ contents }) => contents),
+    ['0', '1', '2', '3', '4'],
+  )
   assert.equal((await containers()).length, 5)
   await Promise.all(sessions.map(session => session.release({ status: 'completed' })))
   await owner.close()
@@ -202,8 +237,17 @@ test('a changed environment may not resume, and removes nothing', async () => {
   await session.writeFile('f', 'kept')
   await session.release({ status: 'suspended' })
   const changes = [
-    { id: 'other' }, { workspace: { id: 'other' } }, { limits: { memoryMb: 300 } }, { limits: { pids: 65 } }, { limits: { cpus: 1 } }, { user: '1000' }, { shell: 'deny' },
-    { env: { NEW: 'x' } }, { tmp: { sizeMb: 1 } }, { version: '2' }, { workspace: { exec: true } },
+    { id: 'other' },
+    { workspace: { id: 'other' } },
+    { limits: { memoryMb: 300 } },
+    { limits: { pids: 65 } },
+    { limits: { cpus: 1 } },
+    { user: '1000' },
+    { shell: 'deny' },
+    { env: { NEW: 'x' } },
+    { tmp: { sizeMb: 1 } },
+    { version: '2' },
+    { workspace: { exec: true } },
   ]
   for (const change of changes) {
     const other = environment({ ...stores, ...change })

@@ -30,18 +30,29 @@ for (const image of [BUSYBOX, DEBIAN, HOSTILE]) {
   }
 }
 
-onBoth('the workspace takes its bytes and not one page more', { limits: { maxWorkspaceBytes: 2 ** 20 } }, async session => {
-  const { exitCode, stderr } = await session.exec({ command: 'dd', args: ['if=/dev/zero', 'of=big', 'bs=4096'] })
-  assert.equal(exitCode, 1)
-  assert.match(stderr, /No space left/)
-  assert.equal(await sh(session, 'stat -c %s big; rm big; df -k . | tail -n 1 | awk "{print \\$2, \\$3}"'), '1048576\n1024 0\n')
-})
+onBoth(
+  'the workspace takes its bytes and not one page more',
+  { limits: { maxWorkspaceBytes: 2 ** 20 } },
+  async session => {
+    const { exitCode, stderr } = await session.exec({ command: 'dd', args: ['if=/dev/zero', 'of=big', 'bs=4096'] })
+    assert.equal(exitCode, 1)
+    assert.match(stderr, /No space left/)
+    assert.equal(
+      await sh(session, 'stat -c %s big; rm big; df -k . | tail -n 1 | awk "{print \\$2, \\$3}"'),
+      '1048576\n1024 0\n',
+    )
+  },
+)
 
-onBoth('and its number of files', { limits: { maxWorkspaceBytes: 2 ** 20, commandTimeoutMs: 30_000 } }, async session => {
-  const made = await sh(session, 'i=0; while { true >"f$i"; } 2>/dev/null; do i=$((i+1)); done; echo $i')
-  // 1,024 inodes, one of them the workspace itself.
-  assert.equal(made, '1023\n')
-})
+onBoth(
+  'and its number of files',
+  { limits: { maxWorkspaceBytes: 2 ** 20, commandTimeoutMs: 30_000 } },
+  async session => {
+    const made = await sh(session, 'i=0; while { true >"f$i"; } 2>/dev/null; do i=$((i+1)); done; echo $i')
+    // 1,024 inodes, one of them the workspace itself.
+    assert.equal(made, '1023\n')
+  },
+)
 
 onBoth('programs do not run from it, nor from /tmp', { tmp: { sizeMb: 4 } }, async session => {
   const script = 'cp /bin/sh "$1/x" && chmod 755 "$1/x" && "$1/x" -c "echo ran"'

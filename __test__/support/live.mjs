@@ -9,7 +9,9 @@ import { createDockerSandboxEnvironment, createNodeDockerClient } from '../../in
 
 export const socketPath = process.env.SANDBOX_TEST_SOCKET
 if (!socketPath) {
-  throw new Error('SANDBOX_TEST_SOCKET is not set: it must name the socket of an engine with the test images (npm run engine).')
+  throw new Error(
+    'SANDBOX_TEST_SOCKET is not set: it must name the socket of an engine with the test images (npm run engine).',
+  )
 }
 
 export const BUSYBOX = 'sandbox-test/busybox:latest'
@@ -62,10 +64,19 @@ export function lab() {
     test('nothing is left on the engine', async () => {
       assert.deepEqual(await containers(), [])
       assert.deepEqual(await ours('/networks', found => found.map(({ Name, Labels }) => [Name, Labels])), [])
-      assert.deepEqual(await ours('/volumes', ({ Volumes }) => (Volumes ?? []).map(({ Name, Labels }) => [Name, Labels])), [])
-      assert.deepEqual(await ours('/images/json', found => found.map(({ RepoTags, Labels }) => [RepoTags, withoutForged(Labels)])), [])
+      assert.deepEqual(
+        await ours('/volumes', ({ Volumes }) => (Volumes ?? []).map(({ Name, Labels }) => [Name, Labels])),
+        [],
+      )
+      assert.deepEqual(
+        await ours('/images/json', found => found.map(({ RepoTags, Labels }) => [RepoTags, withoutForged(Labels)])),
+        [],
+      )
     })
-  const ours = async (path, pick) => pick(await engine('GET', path)).map(item => JSON.stringify(item)).filter(text => /zhivex/.test(text))
+  const ours = async (path, pick) =>
+    pick(await engine('GET', path))
+      .map(item => JSON.stringify(item))
+      .filter(text => /zhivex/.test(text))
 
   return { client, ownerId, environment, inSession, onBoth, containers, leavesNothing }
 }
@@ -139,7 +150,15 @@ const ENTRY = JSON.stringify(new URL('../../index.js', import.meta.url).href)
  * ended; one that does not end by itself is killed, which `signal` tells.
  */
 export function runProgram(ownerId, program, { started = () => undefined, timeoutMs = 30_000 } = {}) {
-  const options = { socketPath, ownerId, image: BUSYBOX, pull: 'never', shell: 'allow', workspace: { id: 'w' }, limits: { cpus: 2 } }
+  const options = {
+    socketPath,
+    ownerId,
+    image: BUSYBOX,
+    pull: 'never',
+    shell: 'allow',
+    workspace: { id: 'w' },
+    limits: { cpus: 2 },
+  }
   const source = `import * as api from ${ENTRY}
     const environment = api.createDockerSandboxEnvironment(${JSON.stringify(options)})
     ${program}`

@@ -4,7 +4,13 @@ import * as api from '../../index.js'
 
 const { socketPath, ownerId, image, what, run } = workerData
 const environment = api.createDockerSandboxEnvironment({
-  socketPath, ownerId, image, pull: 'never', shell: 'allow', workspace: { id: 'w' }, limits: { cpus: 2 },
+  socketPath,
+  ownerId,
+  image,
+  pull: 'never',
+  shell: 'allow',
+  workspace: { id: 'w' },
+  limits: { cpus: 2 },
 })
 const session = await environment.acquire({ runId: run })
 

@@ -61,7 +61,7 @@ async fn start(core: &Arc<Core>, key: &str, request: &AcquireRequest, cancel: &C
       token,
       fence: 1,
       holder: Some(core.host.holder()?),
-      expires_at: expiry(core),
+      expires_at: core.expiry(),
       status: status::RUNNING.to_owned(),
       snapshot_state: SnapshotState::None,
     };
@@ -130,7 +130,7 @@ async fn take_over(core: &Core, mut record: LeaseRecord) -> Result<LeaseRecord> 
   let fence = record.fence;
   record.fence += 1;
   record.holder = Some(core.host.holder()?);
-  record.expires_at = expiry(core);
+  record.expires_at = core.expiry();
   record.status = status::RUNNING.to_owned();
   if record.snapshot_state == SnapshotState::Current {
     // The workspace may change from now on.
@@ -211,11 +211,6 @@ fn check_same(core: &Core, record: &LeaseRecord) -> Result<()> {
     }
   }
   Ok(())
-}
-
-/// When a lease that is renewed now ends.
-pub fn expiry(core: &Core) -> u64 {
-  now_ms().saturating_add(u64::try_from(core.options.lease.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn held(run: &str) -> Error {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::acquire::expiry;
 use super::core::Core;
 use super::host::now_ms;
 use super::session::Session;
@@ -59,7 +58,7 @@ async fn renew(session: &Session, life: &Cancel) -> bool {
   if life.is_cancelled() {
     return false;
   }
-  record.expires_at = expiry(session.core());
+  record.expires_at = session.core().expiry();
   if let Some(holder) = &mut record.holder {
     holder.heartbeat_at = now_ms();
   }

@@ -50,7 +50,7 @@ async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Resu
   };
   status.clone_into(&mut record.status);
   record.holder = None;
-  record.expires_at = super::acquire::expiry(core);
+  record.expires_at = core.expiry();
   core.leases.save(record, Some(record.fence)).await?;
   saved
 }
