@@ -14,7 +14,7 @@ import {
   createMemorySnapshotStore,
   createNodeDockerClient,
 } from '../../index.js'
-import { BUSYBOX, lab, socketPath } from '../support/live.mjs'
+import { lab, socketPath } from '../support/live.mjs'
 
 const { containers, inSession, leavesNothing } = lab()
 
@@ -126,7 +126,7 @@ async function holds(what, call) {
     const typed = error instanceof SandboxError || error instanceof ConflictError
     assert.ok(typed, `${what}: ${error?.stack ?? String(error)}`)
     assert.notEqual(error.code, 'INTERNAL', `${what}: ${error.message}`)
-    assert.ok(error.message.length < 5_000, `${what}: a message of ${error.message.length}`)
+    assert.ok(error.message.length <= 4_100, `${what}: a message of ${error.message.length}`)
     return undefined
   }
 }
@@ -308,6 +308,8 @@ test('methods of a session', () =>
     assert.equal((await session.exec({ command: 'echo', args: ['on'] })).stdout, 'on\n')
   }))
 
+const INPUTS = 'path contents encoding offset limit mode depth command args cwd env stdin timeoutMs'.split(' ')
+
 test('tools', () =>
   inSession({}, async session => {
     const tools = createDockerSandboxTools()
@@ -318,78 +320,25 @@ test('tools', () =>
       sandbox_list: {},
       sandbox_exec: { command: 'true' },
     }
-    for (const value of ABSURD) {
-      for (const [name, input] of Object.entries(usual)) {
-        await holds(`${name} context ${show(value)}`, () => tools[name].execute(input, value))
-        await holds(`${name} session ${show(value)}`, () => tools[name].execute(input, { executionEnvironment: value }))
-        for (const key of [
-          'path',
-          'contents',
-          'encoding',
-          'offset',
-          'limit',
-          'mode',
-          'depth',
-          'command',
-          'args',
-          'cwd',
-          'env',
-          'stdin',
-          'timeoutMs',
-        ]) {
-          let parsed
-          try {
-            parsed = tools[name].schema.safeParse({ ...input, [key]: value })
-          } catch {
-            continue // zod's own affair: a getter of the value threw.
-          }
-          if (!parsed.success) continue
-          await holds(`${name} ${key} ${show(value)}`, () => tools[name].execute(parsed.data, context))
-        }
+    /** A call that the schema lets through, or nothing. */
+    const parse = (name, input) => {
+      try {
+        return tools[name].schema.safeParse(input).data
+      } catch {
+        return undefined // A getter threw, which is zod's affair.
       }
     }
+    for (const value of ABSURD) {
+      const calls = Object.entries(usual).flatMap(([name, input]) => [
+        holds(`${name} context ${show(value)}`, () => tools[name].execute(input, value)),
+        holds(`${name} session ${show(value)}`, () => tools[name].execute(input, { executionEnvironment: value })),
+        holds(`${name} signal ${show(value)}`, () => tools[name].execute(input, { ...context, abortSignal: value })),
+        ...INPUTS.map(key => [key, parse(name, { ...input, [key]: value })])
+          .filter(([, parsed]) => parsed)
+          .map(([key, parsed]) => holds(`${name} ${key} ${show(value)}`, () => tools[name].execute(parsed, context))),
+      ])
+      await Promise.all(calls)
+    }
   }))
-
-test('bytes are those at the time of the call, whatever becomes of the buffer', () =>
-  inSession({}, async session => {
-    const filled = new Uint8Array(500_000).fill(7)
-    const writing = session.writeFile('a', filled)
-    filled.fill(0)
-    const transferred = new Uint8Array(500_000).fill(8)
-    const moving = session.writeFile('b', transferred)
-    structuredClone(transferred.buffer, { transfer: [transferred.buffer] })
-    const input = new Uint8Array(500_000).fill(120)
-    const running = session.exec({ command: 'sh', args: ['-c', 'tr -d x | wc -c'], stdin: input })
-    input.fill(0)
-    const shared = new Uint8Array(new SharedArrayBuffer(1_000)).fill(9)
-    const sharing = session.writeFile('c', shared.subarray(10, 20))
-    shared.fill(0)
-    const [, , { stdout }] = await Promise.all([writing, moving, running, sharing])
-    assert.ok((await session.readFile('a')).contents.every(byte => byte === 7))
-    assert.ok((await session.readFile('b')).contents.every(byte => byte === 8))
-    assert.deepEqual((await session.readFile('c')).contents, new Uint8Array(10).fill(9))
-    assert.equal(Number(stdout), 0)
-  }))
-
-test('the seed of a workspace is copied when the environment is made', async () => {
-  const contents = new Uint8Array(1_000).fill(5)
-  const files = [{ path: 'f', contents }]
-  const owner = createDockerSandboxEnvironment({
-    socketPath,
-    image: BUSYBOX,
-    pull: 'never',
-    workspace: { id: 'w', files },
-  })
-  contents.fill(0)
-  files.push({ path: 'later', contents: 'x' })
-  const session = await owner.acquire({ runId: randomUUID() })
-  try {
-    assert.deepEqual((await session.readFile('f')).contents, new Uint8Array(1_000).fill(5))
-    assert.equal((await session.list()).entries.length, 1)
-  } finally {
-    await session.release({ status: 'completed' })
-    await owner.close()
-  }
-})
 
 leavesNothing()
