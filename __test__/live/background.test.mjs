@@ -4,7 +4,7 @@ import { lab, sh } from '../support/live.mjs'
 
 const { leavesNothing, onBoth } = lab()
 const shell = (session, script) => session.exec({ command: 'sh', args: ['-c', script] })
-const alive = session => sh(session, 'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline" 2>/dev/null; echo; done | grep -c "30[3]" || :').then(Number)
+const alive = session => sh(session, 'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline" 2>/dev/null; echo; done | grep -Ec "(sleep|:) 30[3]" || :').then(Number)
 
 const LEFT = {
   'that holds the output': ['sleep 303 & exit 3', 3, ''],
