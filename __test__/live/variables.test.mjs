@@ -15,23 +15,52 @@ const seen = async (session, env) => {
 // One-letter names and those of loops are what scripts of a sandbox like to use themselves.
 const LETTERS = Object.fromEntries([...'abcdefghijklmnopqrstuvwxyzE'].map(letter => [letter, `<${letter}>`]))
 
-onBoth('names that a shell or a script may use arrive with their values', { env: { n: 'outer', d: 'outer', FOO: 'a  b' } }, async session => {
-  const without = await seen(session)
-  assert.deepEqual([without.n, without.d, without.FOO], ['outer', 'outer', 'a  b'])
-  const hostile = {
-    ...LETTERS, IFS: 'x/', ENV: '/workspace/evil', BASH_ENV: '/workspace/evil', PS4: '$(touch pwned)', CDPATH: '/etc', OLDPWD: '/x',
-    PWD: '/etc', HOME: '/x', TAR_OPTIONS: '--bogus', GREP_OPTIONS: '-v', LC_ALL: 'xx', UID: '5', PPID: '1', EMPTY: '',
-    TEXT: 'a\nb"$(touch pwned)`touch pwned`\'\\', PATH: '/nowhere*:/usr/b in:/bin:/usr/bin',
-  }
-  await session.writeFile('evil', 'touch /workspace/pwned')
-  const found = await seen(session, hostile)
-  for (const [name, value] of Object.entries(hostile)) assert.equal(found[name], value, name)
-  assert.deepEqual(Object.keys(found).filter(name => name.startsWith('zx_')), [])
-  assert.deepEqual((await session.list()).entries.map(entry => entry.path), ['evil'])
-})
+onBoth(
+  'names that a shell or a script may use arrive with their values',
+  { env: { n: 'outer', d: 'outer', FOO: 'a  b' } },
+  async session => {
+    const without = await seen(session)
+    assert.deepEqual([without.n, without.d, without.FOO], ['outer', 'outer', 'a  b'])
+    const hostile = {
+      ...LETTERS,
+      IFS: 'x/',
+      ENV: '/workspace/evil',
+      BASH_ENV: '/workspace/evil',
+      PS4: '$(touch pwned)',
+      CDPATH: '/etc',
+      OLDPWD: '/x',
+      PWD: '/etc',
+      HOME: '/x',
+      TAR_OPTIONS: '--bogus',
+      GREP_OPTIONS: '-v',
+      LC_ALL: 'xx',
+      UID: '5',
+      PPID: '1',
+      EMPTY: '',
+      TEXT: 'a\nb"$(touch pwned)`touch pwned`\'\\',
+      PATH: '/nowhere*:/usr/b in:/bin:/usr/bin',
+    }
+    await session.writeFile('evil', 'touch /workspace/pwned')
+    const found = await seen(session, hostile)
+    for (const [name, value] of Object.entries(hostile)) assert.equal(found[name], value, name)
+    assert.deepEqual(
+      Object.keys(found).filter(name => name.startsWith('zx_')),
+      [],
+    )
+    assert.deepEqual(
+      (await session.list()).entries.map(entry => entry.path),
+      ['evil'],
+    )
+  },
+)
 
 onBoth('a shell that dislikes a variable runs the command all the same', {}, async session => {
-  for (const env of [{ OPTIND: 'x' }, { LD_PRELOAD: '/workspace/none.so' }, { SHELLOPTS: 'xtrace', PS4: '+' }, { LC_ALL: 'xx_YY.UTF-8' }]) {
+  for (const env of [
+    { OPTIND: 'x' },
+    { LD_PRELOAD: '/workspace/none.so' },
+    { SHELLOPTS: 'xtrace', PS4: '+' },
+    { LC_ALL: 'xx_YY.UTF-8' },
+  ]) {
     const { outcome, exitCode, stdout } = await session.exec({ command: 'echo', args: ['here'], env })
     assert.deepEqual([outcome, exitCode, stdout], ['exited', 0, 'here\n'], JSON.stringify(env))
   }

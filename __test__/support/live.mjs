@@ -8,7 +8,9 @@ import { createDockerSandboxEnvironment, createNodeDockerClient } from '../../in
 
 export const socketPath = process.env.SANDBOX_TEST_SOCKET
 if (!socketPath) {
-  throw new Error('SANDBOX_TEST_SOCKET is not set: it must name the socket of an engine with the test images (npm run engine).')
+  throw new Error(
+    'SANDBOX_TEST_SOCKET is not set: it must name the socket of an engine with the test images (npm run engine).',
+  )
 }
 
 export const BUSYBOX = 'sandbox-test/busybox:latest'
@@ -61,10 +63,19 @@ export function lab() {
     test('nothing is left on the engine', async () => {
       assert.deepEqual(await containers(), [])
       assert.deepEqual(await ours('/networks', found => found.map(({ Name, Labels }) => [Name, Labels])), [])
-      assert.deepEqual(await ours('/volumes', ({ Volumes }) => (Volumes ?? []).map(({ Name, Labels }) => [Name, Labels])), [])
-      assert.deepEqual(await ours('/images/json', found => found.map(({ RepoTags, Labels }) => [RepoTags, withoutForged(Labels)])), [])
+      assert.deepEqual(
+        await ours('/volumes', ({ Volumes }) => (Volumes ?? []).map(({ Name, Labels }) => [Name, Labels])),
+        [],
+      )
+      assert.deepEqual(
+        await ours('/images/json', found => found.map(({ RepoTags, Labels }) => [RepoTags, withoutForged(Labels)])),
+        [],
+      )
     })
-  const ours = async (path, pick) => pick(await engine('GET', path)).map(item => JSON.stringify(item)).filter(text => /zhivex/.test(text))
+  const ours = async (path, pick) =>
+    pick(await engine('GET', path))
+      .map(item => JSON.stringify(item))
+      .filter(text => /zhivex/.test(text))
 
   return { client, ownerId, environment, inSession, onBoth, containers, leavesNothing }
 }
@@ -99,7 +110,14 @@ export async function sh(session, script, options) {
 }
 
 /** The error that a promise rejects with; one that does not is a failed test. */
-export async function failureOf(promise) {
+export function failureOf(promise) {
+  const failure = rejectionOf(promise)
+  // A rejection that comes before it is awaited must not end the test with half of it still running.
+  failure.catch(() => undefined)
+  return failure
+}
+
+async function rejectionOf(promise) {
   try {
     const value = await promise
     assert.fail(`it resolved to ${JSON.stringify(value)}`)

@@ -88,7 +88,7 @@ async fn start(core: &Arc<Core>, key: &str, request: &AcquireRequest, cancel: &C
       token: token.clone(),
       fence: 1,
       holder: Some(core.host.holder()?),
-      expires_at: expiry(core),
+      expires_at: core.expiry(),
       status: status::RUNNING.to_owned(),
       snapshot_state: SnapshotState::None,
     };
@@ -181,7 +181,7 @@ async fn take_over(core: &Core, mut record: LeaseRecord) -> Result<LeaseRecord> 
   let fence = record.fence;
   record.fence += 1;
   record.holder = Some(core.host.holder()?);
-  record.expires_at = expiry(core);
+  record.expires_at = core.expiry();
   record.status = status::RUNNING.to_owned();
   if core.leases.save(&record, Some(fence)).await? { Ok(record) } else { Err(held(&record.run_id)) }
 }
@@ -246,7 +246,7 @@ async fn put_on_record(core: &Core, record: &LeaseRecord, container: &str) -> Re
   let record = LeaseRecord {
     container_id: container.to_owned(),
     holder: Some(core.host.holder()?),
-    expires_at: expiry(core),
+    expires_at: core.expiry(),
     snapshot_state: SnapshotState::Stale,
     ..record.clone()
   };
@@ -268,11 +268,6 @@ fn check_same(core: &Core, record: &LeaseRecord) -> Result<()> {
     }
   }
   Ok(())
-}
-
-/// When a lease that is renewed now ends.
-pub fn expiry(core: &Core) -> u64 {
-  now_ms().saturating_add(u64::try_from(core.options.lease.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The error where somebody else has the run.

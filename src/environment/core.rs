@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
-use super::host::Host;
+use super::host::{Host, now_ms};
 use super::manifest::manifest;
 use super::options::{Assurance, Options, Pull};
 use super::spec::enforcement_gaps;
@@ -100,6 +100,11 @@ impl Core {
       .get()
       .map(String::as_str)
       .ok_or_else(|| fail!(Internal, "The environment's fingerprint was not set before its first use."))
+  }
+
+  /// When a lease that is renewed now ends.
+  pub fn expiry(&self) -> u64 {
+    now_ms().saturating_add(u64::try_from(self.options.lease.as_millis()).unwrap_or(u64::MAX))
   }
 
   /// `RELEASED` after `close`.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::acquire::expiry;
 use super::core::Core;
 use super::host::now_ms;
 use super::session::Session;
@@ -79,7 +78,7 @@ async fn renew(session: &Session, life: &Cancel) -> bool {
 
 /// False: somebody else has the lease.
 async fn write_beat(core: &Core, record: &mut LeaseRecord) -> Result<bool> {
-  record.expires_at = expiry(core);
+  record.expires_at = core.expiry();
   if let Some(holder) = &mut record.holder {
     holder.heartbeat_at = now_ms();
   }

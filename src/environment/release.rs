@@ -18,6 +18,7 @@ use crate::limits::MAX_ARCHIVE_ENTRIES;
 use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, SnapshotState};
 use crate::store::snapshot::SnapshotMeta;
+use crate::workspace::path::WORKSPACE_NAME;
 
 /// How long operations that are being cancelled may take to end before the container goes without them.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -52,7 +53,7 @@ async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Resu
   };
   status.clone_into(&mut record.status);
   record.holder = None;
-  record.expires_at = super::acquire::expiry(core);
+  record.expires_at = core.expiry();
   core.leases.save(record, Some(record.fence)).await?;
   saved
 }
@@ -64,6 +65,8 @@ async fn save_snapshot(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord)
   let tar = reemit(
     raw,
     ReemitOptions {
+      // Engines name an archive after the directory that it is of.
+      base: Some(WORKSPACE_NAME),
       owner: core.options.user.into(),
       limits: ArchiveLimits {
         max_entries: MAX_ARCHIVE_ENTRIES,

@@ -40,7 +40,12 @@ impl ExecSandbox {
     }
     let (stderr, fate) = read_marks(&output.stderr, nonce.as_str());
     let result = Read { output, stderr, fate, cap, program: &program, begun };
-    self.explained(result.into_result()).await
+    let result = self.explained(result.into_result()).await?;
+    if result.outcome == Outcome::Signaled {
+      // What killed the script may have been the end of the container, and then there is no result.
+      self.alive().await?;
+    }
+    Ok(result)
   }
 
   fn request(&self, command: Command, nonce: &Nonce, cancel: &Cancel) -> ExecRequest {

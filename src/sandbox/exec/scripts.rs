@@ -4,6 +4,8 @@
 //!
 //! A directory is entered with `cd -P` and its physical path compared with the one asked for: what follows works on
 //! that very directory, whatever links are swapped meanwhile. An opened file proves its path through `/proc/self/fd`.
+//! Where a directory cannot be entered, a link on the way is told before what lies behind it is looked for: what is
+//! outside of the workspace is not to be asked about.
 
 /// Exit codes of the file scripts. 45, and those of the programs that they run: the system refused; standard error says
 /// why.
@@ -26,7 +28,11 @@ pub mod code {
 
 /// `$1` directory, `$2` name, `$3` first byte counted from 1, `$4` how many. Size and mode in one line of standard
 /// error, the bytes on standard output.
-pub const READ: &str = r#"cd -P -- "$1" 2>/dev/null || { [ -e "$1" ] && exit 46; exit 40; }
+pub const READ: &str = r#"cd -P -- "$1" 2>/dev/null || {
+  set -f; p= IFS=/
+  for c in $1; do [ -z "$c" ] || p=$p/$c; [ -L "$p" ] && exit 41; done
+  [ -e "$1" ] && exit 46; exit 40
+}
 [ "$PWD" = "$1" ] || exit 41
 [ -L "./$2" ] && exit 41
 [ -e "./$2" ] || exit 42
@@ -73,7 +79,11 @@ rm -f "./$t""#;
 
 /// `$1` directory, `$2` depth, `$3` a mark no name can have: for each entry the mark, its type and mode in hexadecimal,
 /// its size, its name. Links are listed, never followed.
-pub const LIST: &str = r#"cd -P -- "$1" 2>/dev/null || { [ -L "$1" ] && exit 41; [ -e "$1" ] && exit 46; exit 40; }
+pub const LIST: &str = r#"cd -P -- "$1" 2>/dev/null || {
+  set -f; p= IFS=/
+  for c in $1; do [ -z "$c" ] || p=$p/$c; [ -L "$p" ] && exit 41; done
+  [ -e "$1" ] && exit 46; exit 40
+}
 [ "$PWD" = "$1" ] || exit 41
 exec find . -mindepth 1 -maxdepth "$2" -exec stat -c "$3%f %s %n" '{}' +"#;
 
@@ -129,11 +139,17 @@ while [ "$zx_r" -lt 200 ]; do
     zx_l=${zx_l##*) }
     set -- $zx_l
     [ -n "$4" ] && [ "$4" != 1 ] || continue
-    zx_v=/proc/$zx_q/environ
-    if [ "$4" != "$$" ] && ! grep -zqsF -e "ZHIVEX_EXEC_ID=$ZHIVEX_EXEC_ID" "$zx_v"; then
-      [ "$2" = 1 ] && ! grep -zqsF -e ZHIVEX_EXEC_ID= "$zx_v" || continue
-      # In the session of another command that still runs: that one's to end.
-      [ "$4" = "$zx_q" ] || [ ! -e "/proc/$4" ] || continue
+    if [ "$4" != "$$" ]; then
+      # One look decides: in the middle of an execve(2) a process has no environment for a moment.
+      zx_v=$(grep -zsF -e ZHIVEX_EXEC_ID= "/proc/$zx_q/environ" | tr '\000' '\n')
+      case $zx_v in
+      *"ZHIVEX_EXEC_ID=$ZHIVEX_EXEC_ID"*) ;;
+      *ZHIVEX_EXEC_ID=*) continue ;;
+      *)
+        [ "$2" = 1 ] || continue
+        # In the session of another command that still runs: that one's to end.
+        [ "$4" = "$zx_q" ] || [ ! -e "/proc/$4" ] || continue ;;
+      esac
     fi
     zx_f=1
     [ "$3" = "$$" ] || kill -9 "-$3"
