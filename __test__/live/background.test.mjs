@@ -7,7 +7,7 @@ const shell = (session, script) => session.exec({ command: 'sh', args: ['-c', sc
 const alive = session =>
   sh(
     session,
-    'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline" 2>/dev/null; echo; done | grep -c "30[3]" || :',
+    'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline" 2>/dev/null; echo; done | grep -Ec "(sleep|:) 30[3]" || :',
   ).then(Number)
 
 const LEFT = {

@@ -13,7 +13,7 @@ use super::spec::enforcement_gaps;
 use crate::cancel::Cancel;
 use crate::docker::Engine;
 use crate::docker::model::ImageInspection;
-use crate::error::{Result, fail};
+use crate::error::{Error, Result, fail};
 use crate::store::lease::LeaseStore;
 use crate::store::snapshot::SnapshotStore;
 
@@ -45,7 +45,7 @@ pub struct Core {
   pub host: Host,
   /// Cancelled by `close`.
   pub closed: Cancel,
-  /// The heartbeats of open sessions.
+  /// What `close` waits for: acquires under way, and the heartbeats of open sessions.
   pub beats: TaskTracker,
   manifest: serde_json::Value,
   fingerprint: OnceLock<String>,
@@ -146,7 +146,13 @@ impl Core {
   pub async fn image(&self, cancel: &Cancel) -> Result<ImageInspection> {
     let name = &self.options.image;
     self.fetched.get_or_try_init(|| self.fetch_image(cancel)).await?;
-    match self.engine.inspect_image(name).await {
+    let mut found = self.engine.inspect_image(name).await;
+    if self.options.pull != Pull::Never && found.as_ref().is_err_and(Error::is_not_found) {
+      // It was there, and was removed since.
+      self.engine.pull_image(name, cancel).await?;
+      found = self.engine.inspect_image(name).await;
+    }
+    match found {
       Err(absent) if absent.is_not_found() => Err(fail!(
         ImageMissing,
         "Image {name} is not on the Docker engine. Run \"docker pull {name}\", or pass another image."

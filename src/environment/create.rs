@@ -129,7 +129,7 @@ fn check_image(core: &Core, found: &Inspection, image: &ImageInspection) -> Resu
 }
 
 /// Removes the container of this name if it is the one that we tried to make.
-async fn remove_ours(core: &Core, name: &str, token: &str) {
+pub async fn remove_ours(core: &Core, name: &str, token: &str) {
   let Ok(found) = core.engine.inspect_container(name).await else { return };
   let labels = found.config.labels.unwrap_or_default();
   if labels.get(spec::LABEL_NONCE).is_some_and(|found| *found == nonce(token)) {

@@ -5,11 +5,11 @@ use serde::Serialize;
 use super::core::Core;
 use super::create::nonce;
 use super::host::{Maker, now_ms};
-use super::release::remove_everything;
+use super::release::claim_and_remove;
 use super::spec;
 use super::status;
 use crate::docker::model::ListedContainer;
-use crate::error::Result;
+use crate::error::{ErrorCode, Result};
 use crate::store::lease::LeaseRecord;
 
 /// A container this young may belong to an acquire that has not saved its lease yet, unless its maker has ended.
@@ -50,24 +50,17 @@ pub async fn sweep(core: &Core) -> Result<SweepReport> {
   Ok(report)
 }
 
-async fn end_expired(core: &Core, mut record: LeaseRecord, report: &mut SweepReport) {
+async fn end_expired(core: &Core, record: LeaseRecord, report: &mut SweepReport) {
   let now = now_ms();
   let over = now > record.expires_at || status::is_terminal(&record.status);
   if !over || !core.host.is_free(record.holder.as_ref(), now) {
     return;
   }
-  let fence = record.fence;
-  record.fence += 1;
   let run = record.run_id.clone();
-  let claimed = core.leases.save(&record, Some(fence)).await;
-  let ended = match claimed {
-    Ok(true) => remove_everything(core, &mut record).await,
-    // Somebody took it over this moment.
-    Ok(false) => return,
-    Err(error) => Err(error),
-  };
-  match ended {
+  match claim_and_remove(core, record).await {
     Ok(()) => report.expired_runs.push(run),
+    // Somebody took it over this moment.
+    Err(error) if error.code() == ErrorCode::Conflict => {}
     Err(error) => report.failures.push(format!("run {run}: {error}")),
   }
 }
