@@ -7,12 +7,18 @@ import { eventually, failureOf, lab, sh } from '../support/live.mjs'
 const { inSession, leavesNothing, onBoth } = lab()
 const shell = (session, script, options) => session.exec({ command: 'sh', args: ['-c', script], ...options })
 const exists = async (session, path) => (await session.list()).entries.some(entry => entry.path === path)
-const sleepers = session => sh(session, 'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline" 2>/dev/null; echo; done | grep -c "^sleep 30[2]" || :').then(Number)
+const sleepers = session =>
+  sh(
+    session,
+    'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline" 2>/dev/null; echo; done | grep -c "^sleep 30[2]" || :',
+  ).then(Number)
 
 onBoth('a command is ended in its middle, with all that it started', {}, async session => {
   const controller = new AbortController()
   const reason = new Error('the user went away')
-  const running = failureOf(shell(session, 'touch begun; sleep 302 & setsid sleep 302 & sleep 302; touch late', { signal: controller.signal }))
+  const running = failureOf(
+    shell(session, 'touch begun; sleep 302 & setsid sleep 302 & sleep 302; touch late', { signal: controller.signal }),
+  )
   await eventually('the command begins', () => exists(session, 'begun'))
   const from = performance.now()
   controller.abort(reason)
@@ -28,7 +34,10 @@ test('a signal that fired before: nothing runs, and the reason may be anything',
     for (const reason of [undefined, 'words', 0, { a: 1 }, new Error('e')]) {
       const signal = AbortSignal.abort(reason)
       const operations = [
-        shell(session, 'touch ran', { signal }), session.readFile('f', { signal }), session.writeFile('ran', 'x', { signal }), session.list('.', { signal }),
+        shell(session, 'touch ran', { signal }),
+        session.readFile('f', { signal }),
+        session.writeFile('ran', 'x', { signal }),
+        session.list('.', { signal }),
       ]
       for (const operation of operations) {
         const error = await failureOf(operation)
@@ -38,7 +47,7 @@ test('a signal that fired before: nothing runs, and the reason may be anything',
     assert.deepEqual((await session.list()).entries, [])
   }))
 
-test('three calls end with one signal, whose onabort stays the caller\'s', () =>
+test("three calls end with one signal, whose onabort stays the caller's", () =>
   inSession({}, async session => {
     const controller = new AbortController()
     let called = 0
@@ -94,7 +103,11 @@ test('file operations end in their middle, and leave no half a file', () =>
         if (status === 'rejected') assert.deepEqual([reason.code, reason.cause], ['CANCELLED', signal.reason])
       }
       const { entries } = await session.list()
-      assert.deepEqual(entries.map(({ path }) => path), ['f'], `after ${after} ms`)
+      assert.deepEqual(
+        entries.map(({ path }) => path),
+        ['f'],
+        `after ${after} ms`,
+      )
       assert.ok([3, 16 * 2 ** 20].includes(entries[0].size), String(entries[0].size))
     }
   }))
@@ -104,7 +117,9 @@ test('a tool call ends with the signal of its context', () =>
     const tools = createDockerSandboxTools()
     const controller = new AbortController()
     const context = { executionEnvironment: session, abortSignal: controller.signal }
-    const running = failureOf(tools.sandbox_exec.execute({ command: 'sh', args: ['-c', 'touch begun; sleep 302'] }, context))
+    const running = failureOf(
+      tools.sandbox_exec.execute({ command: 'sh', args: ['-c', 'touch begun; sleep 302'] }, context),
+    )
     await eventually('the command begins', () => exists(session, 'begun'))
     controller.abort('stop')
     const error = await running

@@ -15,7 +15,12 @@ const bytes = length => Uint8Array.from({ length }, (_, index) => (index * 7 + (
 onBoth('a result has code, outcome and both streams apart, and no field too many', {}, async session => {
   const { durationMs, ...result } = await run(session, 'echo out; echo err >&2; printf "a\\r\\nb"; exit 3')
   assert.deepEqual(result, {
-    exitCode: 3, outcome: 'exited', stdout: 'out\na\r\nb', stderr: 'err\n', truncated: false, timedOut: false,
+    exitCode: 3,
+    outcome: 'exited',
+    stdout: 'out\na\r\nb',
+    stderr: 'err\n',
+    truncated: false,
+    timedOut: false,
   })
   assert.ok(durationMs > 0 && durationMs < 10_000, String(durationMs))
 })
@@ -35,32 +40,49 @@ onBoth('a command that kills itself has not timed out', {}, async session => {
 
 onBoth('arguments arrive as they are', {}, async session => {
   const args = ['', ' ', 'a b', '$(id)', '`id`', "'", '"', '*', '~', '-n', '--', '\n', '\\', 'ü😀', '%s;&|<>']
-  const { stdout } = await session.exec({ command: 'sh', args: ['-c', 'for a; do printf "<%s>" "$a"; done', 'sh', ...args] })
+  const { stdout } = await session.exec({
+    command: 'sh',
+    args: ['-c', 'for a; do printf "<%s>" "$a"; done', 'sh', ...args],
+  })
   assert.equal(stdout, args.map(arg => `<${arg}>`).join(''))
 })
 
-onBoth('standard input is a string, bytes, nothing, or a megabyte', { limits: { maxOutputBytes: 2 ** 21 } }, async session => {
-  const cat = async stdin => (await session.exec({ command: 'cat', stdin })).stdout
-  assert.equal(await cat('grüße\n'), 'grüße\n')
-  assert.equal(await cat(bytes(1)), '\0')
-  assert.equal(await cat(''), '')
-  assert.equal(await cat(undefined), '')
-  assert.equal(await cat(new Uint8Array()), '')
-  const megabyte = bytes(2 ** 20)
-  assert.equal(await cat(megabyte), Buffer.from(megabyte).toString())
-  const { exitCode } = await run(session, 'exit 7', { stdin: megabyte })
-  assert.equal(exitCode, 7)
-  assert.equal(await sh(session, 'cat >in; wc -c <in', { stdin: megabyte }).then(Number), 2 ** 20)
-})
+onBoth(
+  'standard input is a string, bytes, nothing, or a megabyte',
+  { limits: { maxOutputBytes: 2 ** 21 } },
+  async session => {
+    const cat = async stdin => (await session.exec({ command: 'cat', stdin })).stdout
+    assert.equal(await cat('grüße\n'), 'grüße\n')
+    assert.equal(await cat(bytes(1)), '\0')
+    assert.equal(await cat(''), '')
+    assert.equal(await cat(undefined), '')
+    assert.equal(await cat(new Uint8Array()), '')
+    const megabyte = bytes(2 ** 20)
+    assert.equal(await cat(megabyte), Buffer.from(megabyte).toString())
+    const { exitCode } = await run(session, 'exit 7', { stdin: megabyte })
+    assert.equal(exitCode, 7)
+    assert.equal(await sh(session, 'cat >in; wc -c <in', { stdin: megabyte }).then(Number), 2 ** 20)
+  },
+)
 
-onBoth('the environment is ours, the options\' and the command\'s; nothing of this process', { env: { A: 'of options', B: 'b' } }, async session => {
-  process.env.LIVE_TEST_SECRET = 'secret'
-  const { stdout } = await session.exec({ command: 'env', env: { A: 'of command', C: 'ü\n=' } })
-  const found = new Map(stdout.replace('ü\n=', 'ü=').trim().split('\n').map(line => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]))
-  assert.deepEqual([found.get('A'), found.get('B'), found.get('C')], ['of command', 'b', 'ü='])
-  assert.equal(found.get('LIVE_TEST_SECRET'), undefined)
-  assert.equal(found.get('HOME'), '/workspace')
-})
+onBoth(
+  "the environment is ours, the options' and the command's; nothing of this process",
+  { env: { A: 'of options', B: 'b' } },
+  async session => {
+    process.env.LIVE_TEST_SECRET = 'secret'
+    const { stdout } = await session.exec({ command: 'env', env: { A: 'of command', C: 'ü\n=' } })
+    const found = new Map(
+      stdout
+        .replace('ü\n=', 'ü=')
+        .trim()
+        .split('\n')
+        .map(line => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+    )
+    assert.deepEqual([found.get('A'), found.get('B'), found.get('C')], ['of command', 'b', 'ü='])
+    assert.equal(found.get('LIVE_TEST_SECRET'), undefined)
+    assert.equal(found.get('HOME'), '/workspace')
+  },
+)
 
 onBoth('a command starts in the workspace or below it', { workspace: { directories: ['a/b'] } }, async session => {
   assert.equal(await sh(session, 'pwd'), '/workspace\n')
@@ -69,21 +91,25 @@ onBoth('a command starts in the workspace or below it', { workspace: { directori
   assert.equal(await sh(session, 'pwd', { cwd: '.' }), '/workspace\n')
 })
 
-onBoth('what cannot be started says so, and has no exit code', { workspace: { files: [{ path: 'f', contents: 'x' }] } }, async session => {
-  await sh(session, 'ln -s / link')
-  const cases = [
-    [{ command: 'no-such-program' }, /command not found/],
-    [{ command: '/bin/no-such-program' }, /command not found/],
-    [{ command: 'true', cwd: 'nowhere' }, /no such working directory/],
-    [{ command: 'true', cwd: 'f' }, /no such working directory/],
-    [{ command: 'true', cwd: 'link' }, /no such working directory/],
-  ]
-  for (const [request, message] of cases) {
-    const { exitCode, outcome, stdout, stderr, timedOut } = await session.exec(request)
-    assert.deepEqual([exitCode, outcome, stdout, timedOut], [null, 'not_started', '', false], JSON.stringify(request))
-    assert.match(stderr, message)
-  }
-})
+onBoth(
+  'what cannot be started says so, and has no exit code',
+  { workspace: { files: [{ path: 'f', contents: 'x' }] } },
+  async session => {
+    await sh(session, 'ln -s / link')
+    const cases = [
+      [{ command: 'no-such-program' }, /command not found/],
+      [{ command: '/bin/no-such-program' }, /command not found/],
+      [{ command: 'true', cwd: 'nowhere' }, /no such working directory/],
+      [{ command: 'true', cwd: 'f' }, /no such working directory/],
+      [{ command: 'true', cwd: 'link' }, /no such working directory/],
+    ]
+    for (const [request, message] of cases) {
+      const { exitCode, outcome, stdout, stderr, timedOut } = await session.exec(request)
+      assert.deepEqual([exitCode, outcome, stdout, timedOut], [null, 'not_started', '', false], JSON.stringify(request))
+      assert.match(stderr, message)
+    }
+  },
+)
 
 onBoth('a built-in of the shell is no program', {}, async session => {
   const { outcome } = await session.exec({ command: 'unset' })
@@ -91,7 +117,10 @@ onBoth('a built-in of the shell is no program', {}, async session => {
 })
 
 test('a program in the workspace runs only where that is allowed', async () => {
-  const files = [{ path: 'bin/hello', contents: '#!/bin/sh\necho "hello $1"\n', mode: 0o755 }, { path: 'plain', contents: 'x' }]
+  const files = [
+    { path: 'bin/hello', contents: '#!/bin/sh\necho "hello $1"\n', mode: 0o755 },
+    { path: 'plain', contents: 'x' },
+  ]
   await inSession({ workspace: { files } }, async session => {
     assert.equal(await codeOf(session.exec({ command: './bin/hello' })), 'DENIED')
     assert.equal(await codeOf(session.exec({ command: '/workspace/bin/hello' })), 'DENIED')

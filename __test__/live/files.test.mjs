@@ -46,10 +46,13 @@ onBoth('a nested path with names beyond ASCII is written, read, listed and given
   assert.deepEqual(await session.writeFile(path, 'grüße\n'), { path, size: 8 })
   assert.equal((await session.readFile(path, { encoding: 'utf8' })).contents, 'grüße\n')
   const { entries } = await session.list('ü', { depth: 3 })
-  assert.deepEqual(entries.map(entry => [entry.path, entry.type, entry.size]), [
-    ['ü/日本', 'directory', 0],
-    [path, 'file', 8],
-  ])
+  assert.deepEqual(
+    entries.map(entry => [entry.path, entry.type, entry.size]),
+    [
+      ['ü/日本', 'directory', 0],
+      [path, 'file', 8],
+    ],
+  )
   const { stdout, exitCode } = await session.exec({ command: 'cat', args: [path] })
   assert.deepEqual([stdout, exitCode], ['grüße\n', 0])
   const inside = await session.exec({ command: 'cat', args: ['e\u0301 😀.txt'], cwd: 'ü/日本' })
@@ -59,10 +62,18 @@ onBoth('a nested path with names beyond ASCII is written, read, listed and given
 onBoth('bytes go in and come out as they are, also in parts', {}, async session => {
   await session.writeFile('b', EVERY_BYTE, { mode: 0o640 })
   assert.deepEqual((await session.readFile('b')).contents, EVERY_BYTE)
-  assert.equal((await session.readFile('b', { encoding: 'base64' })).contents, Buffer.from(EVERY_BYTE).toString('base64'))
+  assert.equal(
+    (await session.readFile('b', { encoding: 'base64' })).contents,
+    Buffer.from(EVERY_BYTE).toString('base64'),
+  )
   const part = await session.readFile('b', { offset: 250, limit: 4 })
   assert.deepEqual(part, {
-    path: 'b', contents: Uint8Array.of(250, 251, 252, 253), encoding: 'bytes', offset: 250, size: 256, truncated: true,
+    path: 'b',
+    contents: Uint8Array.of(250, 251, 252, 253),
+    encoding: 'bytes',
+    offset: 250,
+    size: 256,
+    truncated: true,
   })
   assert.deepEqual((await session.readFile('b', { offset: 254 })).contents, Uint8Array.of(254, 255))
   const past = await session.readFile('b', { offset: 300 })
@@ -86,9 +97,14 @@ onBoth('a written file replaces the old one whole, with its own mode', {}, async
   await session.writeFile('f', 'short')
   assert.equal((await session.readFile('f', { encoding: 'utf8' })).contents, 'short')
   assert.equal((await session.readFile('other', { encoding: 'utf8' })).contents, 'longer than the next')
-  assert.deepEqual((await session.list('.')).entries.map(({ path, mode }) => [path, mode]), [
-    ['copy', 0o644], ['f', 0o644], ['other', 0o777],
-  ])
+  assert.deepEqual(
+    (await session.list('.')).entries.map(({ path, mode }) => [path, mode]),
+    [
+      ['copy', 0o644],
+      ['f', 0o644],
+      ['other', 0o777],
+    ],
+  )
 })
 
 test('a file may have the cap, and one byte more is refused', () =>
@@ -99,7 +115,10 @@ test('a file may have the cap, and one byte more is refused', () =>
     await sh(session, 'head -c 1001 /dev/zero >c')
     const read = await session.readFile('c')
     assert.deepEqual([read.contents.length, read.size, read.truncated], [1000, 1001, true])
-    assert.deepEqual((await session.list('.')).entries.map(({ path }) => path), ['a', 'c'])
+    assert.deepEqual(
+      (await session.list('.')).entries.map(({ path }) => path),
+      ['a', 'c'],
+    )
   }))
 
 onBoth('a listing is sorted, bounded and says when there is more', {}, async session => {

@@ -8,9 +8,16 @@ const MIB = 2 ** 20
 const shell = (session, script) => session.exec({ command: 'sh', args: ['-c', script] })
 
 onBoth('exactly the cap is whole, one byte more is cut; each stream has its own', {}, async session => {
-  for (const [stream, redirect] of [['stdout', ''], ['stderr', '>&2']]) {
+  for (const [stream, redirect] of [
+    ['stdout', ''],
+    ['stderr', '>&2'],
+  ]) {
     const exact = await shell(session, `head -c ${MIB} /dev/zero | tr "\\0" x ${redirect}; exit 4`)
-    assert.deepEqual([exact[stream].length, exact.truncated, exact.outcome, exact.exitCode], [MIB, false, 'exited', 4], stream)
+    assert.deepEqual(
+      [exact[stream].length, exact.truncated, exact.outcome, exact.exitCode],
+      [MIB, false, 'exited', 4],
+      stream,
+    )
     const over = await shell(session, `head -c ${MIB + 1} /dev/zero | tr "\\0" x ${redirect}`)
     assert.deepEqual([over[stream].length, over.truncated, over.outcome], [MIB, true, 'output_limit'], stream)
   }
@@ -18,7 +25,7 @@ onBoth('exactly the cap is whole, one byte more is cut; each stream has its own'
   assert.deepEqual([both.stdout.length, both.stderr.length, both.truncated, both.exitCode], [MIB, MIB, false, 0])
 })
 
-test('the cap is the option\'s', () =>
+test("the cap is the option's", () =>
   inSession({ limits: { maxOutputBytes: 10 } }, async session => {
     const exact = await shell(session, 'printf 0123456789')
     assert.deepEqual([exact.stdout, exact.truncated, exact.outcome], ['0123456789', false, 'exited'])
@@ -46,10 +53,13 @@ onBoth('what never ends is stopped, with both streams and without a line end', {
     assert.ok(durationMs < 8_000, `${script}: ${durationMs}`)
   }
   assert.ok(process.memoryUsage().rss - before < 200 * MIB)
-  assert.match(await sh(session, 'ps -ef 2>/dev/null || for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline; echo; done'), /^(?![^]*\byes\b)/)
+  assert.match(
+    await sh(session, 'ps -ef 2>/dev/null || for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline; echo; done'),
+    /^(?![^]*\byes\b)/,
+  )
 })
 
-test('after a cut the session works on, and the code of a cut command is none of the program\'s', () =>
+test("after a cut the session works on, and the code of a cut command is none of the program's", () =>
   inSession({}, async session => {
     const { outcome, exitCode, truncated } = await shell(session, 'head -c 5242880 /dev/zero; exit 9')
     assert.deepEqual([outcome, truncated], ['output_limit', true])

@@ -9,7 +9,9 @@ const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
 
 /** The command lines of all processes inside but process 1 and what looks. */
 const processes = session =>
-  sh(session, 'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline" 2>/dev/null; echo; done').then(text => text.split('\n'))
+  sh(session, 'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline" 2>/dev/null; echo; done').then(text =>
+    text.split('\n'),
+  )
 const running = async (session, what) => (await processes(session)).filter(line => line.startsWith(what))
 
 // Each of these left something running in programs of this kind.
@@ -33,7 +35,10 @@ onBoth('at the limit everything of the command is killed', {}, async session => 
     assert.deepEqual(await running(session, 'sleep 301'), [], what)
   }
   const { entries } = await session.list()
-  assert.deepEqual(entries.map(({ path }) => path), ['state'])
+  assert.deepEqual(
+    entries.map(({ path }) => path),
+    ['state'],
+  )
   assert.equal((await session.readFile('state', { encoding: 'utf8' })).contents, 'kept')
 })
 
@@ -58,7 +63,7 @@ onBoth('another command of the run is not disturbed', {}, async session => {
   assert.deepEqual([stopped.outcome, other.outcome, other.exitCode, other.stdout], ['timed_out', 'exited', 5, 'a\nb\n'])
 })
 
-test('a limit above the environment\'s is the environment\'s', () =>
+test("a limit above the environment's is the environment's", () =>
   inSession({ limits: { commandTimeoutMs: 500 } }, async session => {
     for (const timeoutMs of [undefined, 60_000, Number.MAX_SAFE_INTEGER]) {
       const { outcome, durationMs } = await shell(session, 'sleep 300', timeoutMs === undefined ? {} : { timeoutMs })

@@ -88,6 +88,9 @@ pub enum Refusal {
   /// A regular file's name with a closing slash, which some programs take for a directory.
   #[error("a file's name ends with a slash")]
   FileWithSlash,
+  /// A name that is not in the directory whose archive this is.
+  #[error("it is not below the directory that was asked for")]
+  Elsewhere,
   /// The workspace itself as something else than a directory.
   #[error("the workspace itself can only be a directory")]
   Root,

@@ -21,6 +21,9 @@ const SLICE_BYTES: usize = 16 * 1024;
 /// How an archive is written afresh.
 #[derive(Clone, Copy, Debug)]
 pub struct ReemitOptions {
+  /// The name of the one directory that the archive holds; what is in it becomes the top of the new one. `None` where
+  /// the archive's names are relative already.
+  pub base: Option<&'static str>,
   /// Who owns every entry, whatever the archive says.
   pub owner: Owner,
   /// Its budgets and rules.
@@ -36,7 +39,10 @@ pub fn reemit(input: TarStream, options: ReemitOptions) -> TarStream {
   Box::pin(Reemit {
     input,
     pending: Bytes::new(),
-    reader: Some(Unpacker::new(options.limits)),
+    reader: Some(match options.base {
+      Some(base) => Unpacker::of_directory(base, options.limits),
+      None => Unpacker::new(options.limits),
+    }),
     writer: Writer::new(options.owner),
     root: false,
     code: options.code,

@@ -47,6 +47,7 @@ pub struct Summary {
 #[derive(Debug)]
 pub struct Unpacker {
   gate: Gate,
+  base: Option<&'static str>,
   state: State,
   pending: Pending,
   at: u64,
@@ -93,11 +94,17 @@ impl Unpacker {
   pub fn new(limits: ArchiveLimits) -> Self {
     Self {
       gate: Gate::new(limits),
+      base: None,
       state: State::Header(Block::EMPTY),
       pending: Pending::default(),
       at: 0,
       failed: None,
     }
+  }
+
+  /// A reader of an archive that holds one directory under its own name, as engines give it: paths are those below it.
+  pub fn of_directory(name: &'static str, limits: ArchiveLimits) -> Self {
+    Self { base: Some(name), ..Self::new(limits) }
   }
 
   /// Reads the next bytes of the archive; `sink` gets what they complete. An error of the sink ends the reading.
@@ -279,8 +286,8 @@ impl Unpacker {
     if pax.sparse {
       return Err(refuse(Refusal::Sparse));
     }
-    let path = EntryPath::parse(&name).map_err(refuse)?;
-    let kind = kind(header.kind(), &name, link).map_err(refuse)?;
+    let path = self.path(&name).map_err(refuse)?;
+    let kind = self.kind(header.kind(), &name, link).map_err(refuse)?;
     let mode =
       header.mode().filter(|mode| *mode >= 0).ok_or_else(|| self.damaged("a header's mode is no number"))?;
     let mtime = header.mtime().ok_or_else(|| self.damaged("a header's time is no number"))?;
@@ -294,6 +301,28 @@ impl Unpacker {
       size,
       implied: false,
     })
+  }
+
+  fn path(&self, name: &[u8]) -> Result<EntryPath, Refusal> {
+    let Some(base) = self.base else { return EntryPath::parse(name) };
+    match name.strip_prefix(base.as_bytes()) {
+      Some([] | b"/") => Ok(EntryPath::root()),
+      Some([b'/', below @ ..]) => EntryPath::parse(below),
+      _ => Err(Refusal::Elsewhere),
+    }
+  }
+
+  fn kind(&self, byte: u8, name: &[u8], link: Vec<u8>) -> Result<EntryKind, Refusal> {
+    match byte {
+      b'0' | 0 if name.ends_with(b"/") => Err(Refusal::FileWithSlash),
+      b'0' | 0 => Ok(EntryKind::File),
+      b'5' => Ok(EntryKind::Directory),
+      b'2' => Ok(EntryKind::Symlink { target: link }),
+      // A target that is no path of an entry cannot be a file of this archive.
+      b'1' => Ok(EntryKind::HardLink { target: self.path(&link).map_err(|_| Refusal::HardLink)? }),
+      b'S' => Err(Refusal::Sparse),
+      other => Err(Refusal::Type(other)),
+    }
   }
 
   fn size(&self, header: &Header<'_>) -> Result<u64, ArchiveError> {
@@ -324,19 +353,6 @@ fn long_name(mut data: Vec<u8>) -> Result<Vec<u8>, ArchiveError> {
     [] => Err(refused(&data, Refusal::EmptyName)),
     name if name.contains(&0) => Err(refused(&data, Refusal::Nul)),
     _ => Ok(data),
-  }
-}
-
-fn kind(byte: u8, name: &[u8], link: Vec<u8>) -> Result<EntryKind, Refusal> {
-  match byte {
-    b'0' | 0 if name.ends_with(b"/") => Err(Refusal::FileWithSlash),
-    b'0' | 0 => Ok(EntryKind::File),
-    b'5' => Ok(EntryKind::Directory),
-    b'2' => Ok(EntryKind::Symlink { target: link }),
-    // A target that is no path of an entry cannot be a file of this archive.
-    b'1' => Ok(EntryKind::HardLink { target: EntryPath::parse(&link).map_err(|_| Refusal::HardLink)? }),
-    b'S' => Err(Refusal::Sparse),
-    other => Err(Refusal::Type(other)),
   }
 }
 

@@ -4,16 +4,22 @@ use std::sync::Arc;
 
 use super::connect::{Holding, connect};
 use super::core::Core;
-use super::create::{Contents, create_container, nonce};
+use super::create::{Contents, NewContainer, create_container, nonce, remove_ours};
+use super::heartbeat::beating;
 use super::host::{now_ms, random_token};
-use super::release::remove_everything;
+use super::release::claim_and_remove;
 use super::session::Session;
 use super::spec;
 use super::status;
 use crate::cancel::Cancel;
+use crate::docker::ByteStream;
 use crate::docker::model::Inspection;
 use crate::error::{Error, Result, fail};
+use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, Scope, SnapshotState, run_key};
+
+/// What is cancelled, for messages.
+const WHAT: &str = "Acquiring the sandbox";
 
 /// Which run is wanted.
 #[derive(Clone, Debug)]
@@ -24,10 +30,32 @@ pub struct AcquireRequest {
   pub scope: Option<Scope>,
 }
 
-/// Acquires the run for this process.
-pub async fn acquire(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel) -> Result<Session> {
+/// Acquires the run for this process. Ended by the caller's signal, and by `close` of the environment.
+pub async fn acquire(core: &Arc<Core>, request: &AcquireRequest, caller: &Cancel) -> Result<Session> {
   core.check_open()?;
-  cancel.check("Acquiring the sandbox")?;
+  caller.check(WHAT)?;
+  let _under_way = core.beats.token();
+  let either = core.closed.child();
+  let work = acquire_run(core, request, &either);
+  tokio::pin!(work);
+  let result = tokio::select! {
+    biased;
+    () = caller.cancelled() => {
+      // What was made so far is removed first.
+      either.cancel();
+      work.await
+    }
+    result = &mut work => result,
+  };
+  match result {
+    Err(error) if error.is_cancelled() && !caller.is_cancelled() => {
+      Err(core.check_open().err().unwrap_or(error))
+    }
+    result => result,
+  }
+}
+
+async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel) -> Result<Session> {
   let key = run_key(request.scope.as_ref(), &request.run_id)?;
   let found = core.leases.load(&key).await?;
   match found {
@@ -37,7 +65,7 @@ pub async fn acquire(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
         return Err(held(&record.run_id));
       }
       // A release that did not get to its end.
-      claim_for_removal(core, record).await?;
+      claim_and_remove(core, record).await?;
       start(core, &key, request, cancel).await
     }
     Some(record) => resume(core, record, cancel).await,
@@ -46,8 +74,9 @@ pub async fn acquire(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
 
 async fn start(core: &Arc<Core>, key: &str, request: &AcquireRequest, cancel: &Cancel) -> Result<Session> {
   let token = random_token()?;
-  let made = create_container(core, key, Holding { token: &token, fence: 1 }, Contents::Seed, cancel).await?;
-  let saved = async {
+  let holding = Holding { token: &token, fence: 1 };
+  let made = create_container(core, key, holding, Contents::Seed, cancel).await?;
+  let written = async {
     let record = LeaseRecord {
       key: key.to_owned(),
       run_id: request.run_id.clone(),
@@ -59,21 +88,31 @@ async fn start(core: &Arc<Core>, key: &str, request: &AcquireRequest, cancel: &C
       container_name: made.name.clone(),
       network_id: None,
       image_ids: Vec::new(),
-      token,
+      token: token.clone(),
       fence: 1,
       holder: Some(core.host.holder()?),
-      expires_at: expiry(core),
+      expires_at: core.expiry(),
       status: status::RUNNING.to_owned(),
       snapshot_state: SnapshotState::None,
     };
     if core.leases.save(&record, None).await? { Ok(record) } else { Err(held(&request.run_id)) }
   };
-  match saved.await {
+  match written.await {
     Ok(record) => Ok(Session::open(Arc::clone(core), record, made.sandbox)),
     Err(error) => {
       core.engine.remove_container(&made.id).await.ok();
+      forget(core, key, &token).await;
       Err(error)
     }
+  }
+}
+
+/// A store that failed may have written the record all the same. Another's has another token.
+async fn forget(core: &Core, key: &str, token: &str) {
+  if let Ok(Some(record)) = core.leases.load(key).await
+    && record.token == token
+  {
+    core.leases.remove(key, record.fence).await.ok();
   }
 }
 
@@ -85,26 +124,57 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
   }
   if now > record.expires_at {
     let run = record.run_id.clone();
-    claim_for_removal(core, record).await?;
+    claim_and_remove(core, record).await?;
     return Err(fail!(
       LeaseExpired,
       "The lease of run {run} has expired; its container and snapshot are removed. Start a new run, or raise leaseMs for runs that wait longer."
     ));
   }
-  cancel.check("Acquiring the sandbox")?;
+  cancel.check(WHAT)?;
   let crashed = record.holder.is_some();
-  match running(core, &record).await? {
-    Some(found) => {
-      let record = take_over(core, record).await?;
-      let sandbox = connect(core, &found, holding(&record), async { Ok(()) }).await?;
-      if crashed {
-        // Commands of the holder that died may still run.
-        sandbox.kill_all().await?;
-      }
-      Ok(Session::open(Arc::clone(core), record, sandbox))
+  let Some(found) = running(core, &record).await? else { return restore(core, record, cancel).await };
+  // The workspace may change from now on.
+  let changed = outdated(record.snapshot_state);
+  let record = take_over(core, LeaseRecord { snapshot_state: changed, ..record }).await?;
+  let taken = beating(core, &record, continue_in(core, &found, &record, crashed)).await;
+  let sandbox = match taken {
+    Ok(sandbox) => sandbox,
+    Err(error) => {
+      give_up(core, record).await;
+      return Err(error);
     }
-    None => restore(core, record, cancel).await,
+  };
+  Ok(Session::open(Arc::clone(core), record, sandbox))
+}
+
+/// Connects to a container that was taken over. Commands of a holder that died may still run, and nobody may work beside
+/// them.
+async fn continue_in(
+  core: &Core,
+  found: &Inspection,
+  record: &LeaseRecord,
+  crashed: bool,
+) -> Result<Arc<dyn Sandbox>> {
+  let sandbox = connect(core, found, holding(record), async { Ok(()) }).await?;
+  if crashed {
+    sandbox.kill_all().await?;
   }
+  Ok(sandbox)
+}
+
+const fn outdated(state: SnapshotState) -> SnapshotState {
+  match state {
+    SnapshotState::None => SnapshotState::None,
+    SnapshotState::Current | SnapshotState::Stale => SnapshotState::Stale,
+  }
+}
+
+/// Leaves a run that was taken over, and could not be made ready, to the next holder, to whom this one is dead.
+async fn give_up(core: &Core, mut record: LeaseRecord) {
+  if let Some(holder) = &mut record.holder {
+    holder.heartbeat_at = 0;
+  }
+  core.leases.save(&record, Some(record.fence)).await.ok();
 }
 
 /// The run's container if it runs, is the one on record, and has today's limits.
@@ -136,12 +206,8 @@ async fn take_over(core: &Core, mut record: LeaseRecord) -> Result<LeaseRecord> 
   let fence = record.fence;
   record.fence += 1;
   record.holder = Some(core.host.holder()?);
-  record.expires_at = expiry(core);
+  record.expires_at = core.expiry();
   record.status = status::RUNNING.to_owned();
-  if record.snapshot_state == SnapshotState::Current {
-    // The workspace may change from now on.
-    record.snapshot_state = SnapshotState::Stale;
-  }
   if core.leases.save(&record, Some(fence)).await? { Ok(record) } else { Err(held(&record.run_id)) }
 }
 
@@ -169,37 +235,47 @@ async fn restore(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resu
       "The container of run {run} is gone, and so is the snapshot that its lease speaks of."
     )
   })?;
-  let mut record = take_over(core, record).await?;
-  core.engine.remove_container(&record.container_id).await.or_else(gone_is_fine)?;
-  let made =
-    create_container(core, &record.key, holding(&record), Contents::Snapshot(snapshot.tar), cancel).await;
+  // The snapshot stays current until the new container is on record: whatever ends this, the next acquire can try again.
+  let record = take_over(core, record).await?;
+  let made = beating(core, &record, rebuild(core, &record, snapshot.tar, cancel)).await;
   let made = match made {
     Ok(made) => made,
     Err(error) => {
-      // The snapshot is still good: the next acquire may try again.
-      record.snapshot_state = SnapshotState::Current;
-      record.holder = None;
-      core.leases.save(&record, Some(record.fence)).await.ok();
+      give_up(core, record).await;
       return Err(error);
     }
   };
-  record.container_id.clone_from(&made.id);
-  if core.leases.save(&record, Some(record.fence)).await? {
-    return Ok(Session::open(Arc::clone(core), record, made.sandbox));
+  match put_on_record(core, &record, &made.id).await {
+    Ok(record) => Ok(Session::open(Arc::clone(core), record, made.sandbox)),
+    Err(error) => {
+      core.engine.remove_container(&made.id).await.ok();
+      give_up(core, record).await;
+      Err(error)
+    }
   }
-  core.engine.remove_container(&made.id).await.ok();
-  Err(held(&record.run_id))
 }
 
-/// Makes sure that nobody else holds the run, then removes all that it had.
-async fn claim_for_removal(core: &Core, mut record: LeaseRecord) -> Result<()> {
-  let fence = record.fence;
-  record.fence += 1;
-  record.holder = Some(core.host.holder()?);
-  if !core.leases.save(&record, Some(fence)).await? {
-    return Err(held(&record.run_id));
-  }
-  remove_everything(core, &mut record).await
+async fn rebuild(
+  core: &Core,
+  record: &LeaseRecord,
+  tar: ByteStream,
+  cancel: &Cancel,
+) -> Result<NewContainer> {
+  core.engine.remove_container(&record.container_id).await.or_else(gone_is_fine)?;
+  // One that an earlier attempt made before its process died.
+  remove_ours(core, &record.container_name, &record.token).await;
+  create_container(core, &record.key, holding(record), Contents::Snapshot(tar), cancel).await
+}
+
+async fn put_on_record(core: &Core, record: &LeaseRecord, container: &str) -> Result<LeaseRecord> {
+  let record = LeaseRecord {
+    container_id: container.to_owned(),
+    holder: Some(core.host.holder()?),
+    expires_at: core.expiry(),
+    snapshot_state: SnapshotState::Stale,
+    ..record.clone()
+  };
+  if core.leases.save(&record, Some(record.fence)).await? { Ok(record) } else { Err(held(&record.run_id)) }
 }
 
 fn check_same(core: &Core, record: &LeaseRecord) -> Result<()> {
@@ -219,12 +295,8 @@ fn check_same(core: &Core, record: &LeaseRecord) -> Result<()> {
   Ok(())
 }
 
-/// When a lease that is renewed now ends.
-pub fn expiry(core: &Core) -> u64 {
-  now_ms().saturating_add(u64::try_from(core.options.lease.as_millis()).unwrap_or(u64::MAX))
-}
-
-fn held(run: &str) -> Error {
+/// The error where somebody else has the run.
+pub fn held(run: &str) -> Error {
   fail!(
     Conflict,
     "Run {run} is held by another process or by another call of this one. Wait until it is released, or until its holder has been silent for 20 s."

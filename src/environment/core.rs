@@ -7,14 +7,14 @@ use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
 use super::carrier::Residency;
-use super::host::Host;
+use super::host::{Host, now_ms};
 use super::manifest::manifest;
 use super::options::{Assurance, Options, Pull};
 use super::spec::enforcement_gaps;
 use crate::cancel::Cancel;
 use crate::docker::Engine;
 use crate::docker::model::ImageInspection;
-use crate::error::{Result, fail};
+use crate::error::{Error, Result, fail};
 use crate::store::lease::LeaseStore;
 use crate::store::snapshot::SnapshotStore;
 
@@ -46,7 +46,7 @@ pub struct Core {
   pub host: Host,
   /// Cancelled by `close`.
   pub closed: Cancel,
-  /// The heartbeats of open sessions.
+  /// What `close` waits for: acquires under way, and the heartbeats of open sessions.
   pub beats: TaskTracker,
   /// The supervisor on this engine.
   pub residency: Residency,
@@ -106,6 +106,11 @@ impl Core {
       .ok_or_else(|| fail!(Internal, "The environment's fingerprint was not set before its first use."))
   }
 
+  /// When a lease that is renewed now ends.
+  pub fn expiry(&self) -> u64 {
+    now_ms().saturating_add(u64::try_from(self.options.lease.as_millis()).unwrap_or(u64::MAX))
+  }
+
   /// `RELEASED` after `close`.
   pub fn check_open(&self) -> Result<()> {
     if self.closed.is_cancelled() {
@@ -145,7 +150,13 @@ impl Core {
   pub async fn image(&self, cancel: &Cancel) -> Result<ImageInspection> {
     let name = &self.options.image;
     self.fetched.get_or_try_init(|| self.fetch_image(cancel)).await?;
-    match self.engine.inspect_image(name).await {
+    let mut found = self.engine.inspect_image(name).await;
+    if self.options.pull != Pull::Never && found.as_ref().is_err_and(Error::is_not_found) {
+      // It was there, and was removed since.
+      self.engine.pull_image(name, cancel).await?;
+      found = self.engine.inspect_image(name).await;
+    }
+    match found {
       Err(absent) if absent.is_not_found() => Err(fail!(
         ImageMissing,
         "Image {name} is not on the Docker engine. Run \"docker pull {name}\", or pass another image."

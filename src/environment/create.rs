@@ -133,6 +133,7 @@ fn labels(core: &Core, key: &str, token: &str, carrier: &Carrier) -> Result<BTre
     (spec::LABEL_KEY, key),
     (spec::LABEL_NONCE, &nonce(token)),
     (spec::LABEL_ENVIRONMENT, core.options.id.as_str()),
+    (spec::LABEL_MAKER, &core.host.maker()),
     (spec::LABEL_TRANSPORT, if *carrier == Carrier::Exec { "exec" } else { "resident" }),
   ];
   Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
@@ -158,7 +159,7 @@ fn check_image(core: &Core, found: &Inspection, image: &ImageInspection) -> Resu
 }
 
 /// Removes the container of this name if it is the one that we tried to make.
-async fn remove_ours(core: &Core, name: &str, token: &str) {
+pub async fn remove_ours(core: &Core, name: &str, token: &str) {
   let Ok(found) = core.engine.inspect_container(name).await else { return };
   let labels = found.config.labels.unwrap_or_default();
   if labels.get(spec::LABEL_NONCE).is_some_and(|found| *found == nonce(token)) {

@@ -1,16 +1,17 @@
 //! While a run is held, its holder says so, and its lease is renewed.
 
-use std::sync::Arc;
+use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::acquire::expiry;
 use super::core::Core;
 use super::host::now_ms;
 use super::session::Session;
 use crate::cancel::Cancel;
+use crate::error::Result;
 use crate::limits::HEARTBEAT_INTERVAL;
+use crate::store::lease::LeaseRecord;
 
 /// Beats until the session ends, its environment is closed, or another holder has the lease.
 pub fn start(session: &Session) {
@@ -42,13 +43,16 @@ async fn hand_back(session: &Session) {
   session.running().close();
   session.running().wait().await;
   let mut record = session.record().lock().await;
+  if session.is_released() || !session.is_holder().await.unwrap_or(false) {
+    return;
+  }
   record.holder = None;
   // A store that fails here leaves the holder on record, which then falls silent.
   session.core().leases.save(&record, Some(session.fence())).await.ok();
 }
 
 /// A short lease is renewed often enough.
-fn beat_interval(core: &Arc<Core>) -> Duration {
+fn beat_interval(core: &Core) -> Duration {
   HEARTBEAT_INTERVAL.min(core.options.lease / 3).max(Duration::from_millis(10))
 }
 
@@ -59,16 +63,43 @@ async fn renew(session: &Session, life: &Cancel) -> bool {
   if life.is_cancelled() {
     return false;
   }
-  record.expires_at = expiry(session.core());
-  if let Some(holder) = &mut record.holder {
-    holder.heartbeat_at = now_ms();
-  }
-  match session.core().leases.save(&record, Some(session.fence())).await {
-    Ok(true) => true,
+  let renewed = match session.is_holder().await {
+    Ok(true) => write_beat(session.core(), &mut record).await,
+    lost_or_failed => lost_or_failed,
+  };
+  match renewed {
+    Ok(true) | Err(_) => true,
     Ok(false) => {
       life.cancel();
       false
     }
-    Err(_failed) => true,
+  }
+}
+
+/// False: somebody else has the lease.
+async fn write_beat(core: &Core, record: &mut LeaseRecord) -> Result<bool> {
+  record.expires_at = core.expiry();
+  if let Some(holder) = &mut record.holder {
+    holder.heartbeat_at = now_ms();
+  }
+  core.leases.save(record, Some(record.fence)).await
+}
+
+/// Runs `work` to its end, in which no session beats for the lease: without a sign of life for so long, another process
+/// would take the run over in the middle. It goes on where the lease is lost all the same, since what it made must still
+/// be removed; the next write of the lease tells.
+pub async fn beating<T>(core: &Core, record: &LeaseRecord, work: impl Future<Output = T>) -> T {
+  let mut record = record.clone();
+  let mut beat = interval(beat_interval(core));
+  beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+  beat.tick().await;
+  let mut held = true;
+  tokio::pin!(work);
+  loop {
+    tokio::select! {
+      biased;
+      result = &mut work => return result,
+      _ = beat.tick(), if held => held = write_beat(core, &mut record).await.unwrap_or(true),
+    }
   }
 }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::acquire::held;
 use super::core::Core;
+use super::create::remove_ours;
+use super::heartbeat::beating;
 use super::host::now_ms;
 use super::session::Session;
 use super::status;
@@ -15,6 +18,7 @@ use crate::limits::MAX_ARCHIVE_ENTRIES;
 use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, SnapshotState};
 use crate::store::snapshot::SnapshotMeta;
+use crate::workspace::path::WORKSPACE_NAME;
 
 /// How long operations that are being cancelled may take to end before the container goes without them.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -23,14 +27,14 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
 pub async fn release(session: &Session, status: &str) -> Result<()> {
   session.life().cancel();
   session.running().close();
-  let _drained = timeout(DRAIN_TIMEOUT, session.running().wait()).await;
   let mut record = session.record().lock().await;
   let core = session.core();
-  let found = core.leases.load(session.key()).await?;
-  if found.is_none_or(|found| found.fence != session.fence()) {
+  if !session.is_holder().await? {
     // Somebody else holds the run, or it is gone: nothing here is ours any more.
+    let _drained = timeout(DRAIN_TIMEOUT, session.running().wait()).await;
     return Ok(());
   }
+  let _drained = beating(core, &record, timeout(DRAIN_TIMEOUT, session.running().wait())).await;
   if status::is_terminal(status) {
     record.status = status.to_owned();
     remove_everything(core, &mut record).await
@@ -41,7 +45,7 @@ pub async fn release(session: &Session, status: &str) -> Result<()> {
 
 async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Result<()> {
   let core = session.core();
-  let saved = save_snapshot(core, session.sandbox().as_ref(), record).await;
+  let saved = beating(core, record, save_snapshot(core, session.sandbox().as_ref(), record)).await;
   record.snapshot_state = match (&saved, record.snapshot_state) {
     (Ok(()), _) => SnapshotState::Current,
     (Err(_), SnapshotState::None) => SnapshotState::None,
@@ -49,7 +53,7 @@ async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Resu
   };
   status.clone_into(&mut record.status);
   record.holder = None;
-  record.expires_at = super::acquire::expiry(core);
+  record.expires_at = core.expiry();
   core.leases.save(record, Some(record.fence)).await?;
   saved
 }
@@ -61,6 +65,8 @@ async fn save_snapshot(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord)
   let tar = reemit(
     raw,
     ReemitOptions {
+      // Engines name an archive after the directory that it is of.
+      base: Some(WORKSPACE_NAME),
       owner: core.options.user.into(),
       limits: ArchiveLimits {
         max_entries: MAX_ARCHIVE_ENTRIES,
@@ -85,14 +91,17 @@ const fn archive_cap(workspace: u64) -> u64 {
 }
 
 /// Removes container, network, images, snapshot and lease, in this order: the lease goes last, so that what is left
-/// when the host dies half way is still on record. On failure the record stays, held by nobody.
+/// when the host dies half way is still on record. On failure the record stays, held by nobody. `CONFLICT`, and nothing is
+/// removed, where somebody else has the lease by now.
 pub async fn remove_everything(core: &Core, record: &mut LeaseRecord) -> Result<()> {
   if !status::is_terminal(&record.status) {
     "failed".clone_into(&mut record.status);
   }
   // First of all it is on record that this run has ended; a new holder finishes it instead of resuming it.
-  core.leases.save(record, Some(record.fence)).await?;
-  match remove_resources(core, record).await {
+  if !core.leases.save(record, Some(record.fence)).await? {
+    return Err(held(&record.run_id));
+  }
+  match beating(core, record, remove_resources(core, record)).await {
     Ok(()) => core.leases.remove(&record.key, record.fence).await.map(drop),
     Err(error) => {
       record.holder = None;
@@ -100,6 +109,19 @@ pub async fn remove_everything(core: &Core, record: &mut LeaseRecord) -> Result<
       Err(error)
     }
   }
+}
+
+/// Makes sure that nobody else holds a run that has ended, then removes all that it had, a container included that an
+/// acquire made and had no time to put on record.
+pub async fn claim_and_remove(core: &Core, mut record: LeaseRecord) -> Result<()> {
+  let fence = record.fence;
+  record.fence += 1;
+  record.holder = Some(core.host.holder()?);
+  if !core.leases.save(&record, Some(fence)).await? {
+    return Err(held(&record.run_id));
+  }
+  remove_ours(core, &record.container_name, &record.token).await;
+  remove_everything(core, &mut record).await
 }
 
 async fn remove_resources(core: &Core, record: &LeaseRecord) -> Result<()> {

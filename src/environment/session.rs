@@ -25,6 +25,7 @@ struct Inner {
   /// The lease as this holder last wrote it.
   record: Mutex<LeaseRecord>,
   fence: u64,
+  token: String,
   key: String,
   run_id: String,
   /// Cancelled at release, or when the lease is lost.
@@ -43,6 +44,7 @@ impl Session {
       life: core.closed.child(),
       sandbox,
       fence: record.fence,
+      token: record.token.clone(),
       key: record.key.clone(),
       run_id: record.run_id.clone(),
       record: Mutex::new(record),
@@ -86,8 +88,11 @@ impl Session {
     self.0.fence
   }
 
-  pub(super) fn key(&self) -> &str {
-    &self.0.key
+  /// False where the lease is another holder's or is gone. The token is compared too: a run that was ended and started
+  /// anew has the first fence again.
+  pub(super) async fn is_holder(&self) -> Result<bool> {
+    let found = self.0.core.leases.load(&self.0.key).await?;
+    Ok(found.is_some_and(|record| record.fence == self.0.fence && record.token == self.0.token))
   }
 
   /// A place among the commands that may run at the same time; waits for one.
@@ -128,8 +133,7 @@ impl Session {
 
   /// Whoever took the run over has a higher fence; then this session touches nothing any more.
   async fn check_fence(&self) -> Result<()> {
-    let found = self.0.core.leases.load(&self.0.key).await?;
-    if found.is_some_and(|record| record.fence == self.0.fence) {
+    if self.is_holder().await? {
       return Ok(());
     }
     self.0.life.cancel();

@@ -4,15 +4,15 @@ use serde::Serialize;
 
 use super::core::Core;
 use super::create::nonce;
-use super::host::now_ms;
-use super::release::remove_everything;
+use super::host::{Maker, now_ms};
+use super::release::claim_and_remove;
 use super::spec;
 use super::status;
 use crate::docker::model::ListedContainer;
-use crate::error::Result;
+use crate::error::{ErrorCode, Result};
 use crate::store::lease::LeaseRecord;
 
-/// A container this young may belong to an acquire that has not saved its lease yet.
+/// A container this young may belong to an acquire that has not saved its lease yet, unless its maker has ended.
 const SETTLING_SECONDS: u64 = 120;
 
 /// What a sweep did.
@@ -50,29 +50,22 @@ pub async fn sweep(core: &Core) -> Result<SweepReport> {
   Ok(report)
 }
 
-async fn end_expired(core: &Core, mut record: LeaseRecord, report: &mut SweepReport) {
+async fn end_expired(core: &Core, record: LeaseRecord, report: &mut SweepReport) {
   let now = now_ms();
   let over = now > record.expires_at || status::is_terminal(&record.status);
   if !over || !core.host.is_free(record.holder.as_ref(), now) {
     return;
   }
-  let fence = record.fence;
-  record.fence += 1;
   let run = record.run_id.clone();
-  let claimed = core.leases.save(&record, Some(fence)).await;
-  let ended = match claimed {
-    Ok(true) => remove_everything(core, &mut record).await,
-    // Somebody took it over this moment.
-    Ok(false) => return,
-    Err(error) => Err(error),
-  };
-  match ended {
+  match claim_and_remove(core, record).await {
     Ok(()) => report.expired_runs.push(run),
+    // Somebody took it over this moment.
+    Err(error) if error.code() == ErrorCode::Conflict => {}
     Err(error) => report.failures.push(format!("run {run}: {error}")),
   }
 }
 
-/// The container's name, where it is ours by labels and name, old enough, and no lease knows it. Labels alone prove
+/// The container's name, where it is ours by labels and name, nobody is about to use it, and no lease knows it. Labels alone prove
 /// nothing: an image made from one of our containers inherits them.
 async fn orphan(core: &Core, container: &ListedContainer) -> Result<Option<String>> {
   let label = |name: &str| container.labels.get(name).map(String::as_str).unwrap_or_default();
@@ -84,7 +77,13 @@ async fn orphan(core: &Core, container: &ListedContainer) -> Result<Option<Strin
     && !key.is_empty()
     && container.names.iter().any(|found| found.strip_prefix('/') == Some(name.as_str()));
   let age = (now_ms() / 1000).saturating_sub(u64::try_from(container.created).unwrap_or(0));
-  if !ours || age < SETTLING_SECONDS {
+  let abandoned = match core.host.maker_state(label(spec::LABEL_MAKER)) {
+    Maker::Dead => true,
+    // Its lease may be in a store of its own; it sweeps for itself.
+    Maker::Alive => false,
+    Maker::Unknown => age >= SETTLING_SECONDS,
+  };
+  if !ours || !abandoned {
     return Ok(None);
   }
   let lease = core.leases.load(key).await?;

@@ -5,6 +5,8 @@ use crate::limits::{MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_PATH_DEPTH};
 
 /// Where the workspace is in every container.
 pub const WORKSPACE_ROOT: &str = "/workspace";
+/// Its name in the root directory, under which an archive of it holds everything.
+pub const WORKSPACE_NAME: &str = "workspace";
 
 /// A path inside the workspace: relative to it, `/` between components, no `.` or `..`, empty for the root itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

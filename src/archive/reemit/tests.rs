@@ -2,7 +2,7 @@ use futures_util::{StreamExt, stream};
 use proptest::prelude::*;
 
 use super::super::fixture::*;
-use super::super::{BLOCK, Entry, EntryKind};
+use super::super::{BLOCK, Entry, EntryKind, EntryPath};
 use super::*;
 use crate::archive::PackEntry;
 
@@ -12,7 +12,12 @@ fn stream_of(bytes: &[u8], chunk: usize) -> TarStream {
 }
 
 fn options() -> ReemitOptions {
-  ReemitOptions { owner: Owner { uid: 1000, gid: 1000 }, limits: limits(), code: ErrorCode::SnapshotInvalid }
+  ReemitOptions {
+    base: None,
+    owner: Owner { uid: 1000, gid: 1000 },
+    limits: limits(),
+    code: ErrorCode::SnapshotInvalid,
+  }
 }
 
 async fn collect(mut stream: TarStream) -> Result<Vec<u8>> {
@@ -150,4 +155,28 @@ proptest! {
       prop_assert_eq!(run(&archive, chunk).unwrap(), archive);
     }
   }
+}
+
+#[test]
+fn the_directory_that_the_archive_is_of_becomes_the_top() {
+  let of_workspace = archive(&[
+    dir(b"workspace/"),
+    file(b"workspace/a/f", b"x"),
+    link(b'1', b"workspace/h", b"workspace/a/f"),
+    link(b'2', b"workspace/s", b"a/f"),
+  ]);
+  let options = ReemitOptions { base: Some("workspace"), ..options() };
+  let rewrite = |bytes: &[u8]| {
+    futures_util::FutureExt::now_or_never(collect(reemit(stream_of(bytes, 512), options))).unwrap()
+  };
+  let ours = rewrite(&of_workspace).unwrap();
+  assert_eq!(names(&ours), ["a", "a/f", "h", "s"]);
+  let hard = &read(&ours).unwrap()[2].entry;
+  assert_eq!(hard.kind, EntryKind::HardLink { target: EntryPath::parse(b"a/f").unwrap() });
+
+  for name in [b"other/f".as_slice(), b"workspacex/f", b"f", b"workspace/../f", b"workspace//f"] {
+    assert!(rewrite(&archive(&[file(name, b"x")])).is_err(), "{}", name.escape_ascii());
+  }
+  let foreign = archive(&[file(b"workspace/f", b"x"), link(b'1', b"workspace/h", b"f")]);
+  assert!(rewrite(&foreign).is_err());
 }

@@ -1,9 +1,11 @@
 //! Commands over `docker exec`: the script that starts one says in marks on its standard error what came of it.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use crate::docker::{ExecEnd, ExecOutput, ExecRequest};
 use crate::error::{Result, fail};
+use crate::limits::MAX_ARG_BYTES;
 use crate::sandbox::{Command, CommandResult, Outcome};
 
 use super::scripts::RUN;
@@ -38,17 +40,25 @@ impl ExecSandbox {
     }
     let (stderr, fate) = read_marks(&output.stderr, nonce.as_str());
     let result = Read { output, stderr, fate, cap, program: &program, begun };
-    self.explained(result.into_result()).await
+    let result = self.explained(result.into_result()).await?;
+    if result.outcome == Outcome::Signaled {
+      // What killed the script may have been the end of the container, and then there is no result.
+      self.alive().await?;
+    }
+    Ok(result)
   }
 
   fn request(&self, command: Command, nonce: &Nonce, cancel: &Cancel) -> ExecRequest {
-    let env = self.env.iter().chain(&command.env).map(|(name, value)| format!("{name}={value}")).collect();
-    let words = std::iter::once(command.program).chain(command.args);
-    let (cmd, extra) = if self.scripts {
+    let mut given = self.env.clone();
+    given.extend(command.env);
+    let (cmd, env, extra) = if self.scripts {
+      let (names, env) = disguised(&given);
       let script = ["/bin/sh", "-c", RUN, "sh", nonce.as_str()].map(str::to_owned);
-      (script.into_iter().chain([command.cwd.absolute()]).chain(words).collect(), MARKS_BYTES)
+      let words = script.into_iter().chain([command.cwd.absolute(), command.program]).chain(names);
+      (words.chain(["--".to_owned()]).chain(command.args).collect(), env, MARKS_BYTES)
     } else {
-      (words.collect(), 0)
+      let env = given.iter().map(|(name, value)| format!("{name}={value}")).collect();
+      (std::iter::once(command.program).chain(command.args).collect(), env, 0)
     };
     ExecRequest {
       cmd,
@@ -67,6 +77,23 @@ impl ExecSandbox {
       exclusive: true,
     }
   }
+}
+
+/// The variables of a command as the script takes them: their names, and their values under names of the script's own.
+/// One whose value is so long that only a shorter name leaves it startable keeps its own name, which the script then sees
+/// as it is. Values are no arguments of the script, since arguments are seen by every user of the host.
+fn disguised(given: &BTreeMap<String, String>) -> (Vec<String>, Vec<String>) {
+  let (mut names, mut env) = (Vec::new(), Vec::new());
+  for (name, value) in given {
+    let variable = format!("zx_{}={value}", names.len());
+    if variable.len() > MAX_ARG_BYTES {
+      env.push(format!("{name}={value}"));
+    } else {
+      names.push(name.clone());
+      env.push(variable);
+    }
+  }
+  (names, env)
 }
 
 struct Read<'a> {
@@ -128,10 +155,15 @@ fn not_run(stdout: &[u8], stderr: &[u8], code: Option<i64>) -> crate::error::Err
   )
 }
 
-/// Takes the marks out of standard error.
+/// Takes the marks out of standard error. What stands before the first is none of the command's: a shell and the dynamic
+/// linker warn of variables that they do not like (`LC_ALL`, `LD_PRELOAD`) before the script begins.
 fn read_marks(stderr: &[u8], nonce: &str) -> (Vec<u8>, Fate) {
   let mark = |word: &str| format!("{nonce}:{word};").into_bytes();
-  let mut rest = stderr.to_vec();
+  let prefix = format!("{nonce}:").into_bytes();
+  let Some(first) = stderr.windows(prefix.len()).position(|window| window == prefix) else {
+    return (stderr.to_vec(), Fate::Unknown);
+  };
+  let mut rest = stderr.get(first..).unwrap_or_default().to_vec();
   let refusals = [
     ("cwd", "no such working directory"),
     ("missing", "command not found"),
@@ -160,12 +192,24 @@ mod tests {
   use super::*;
 
   #[test]
+  fn values_travel_under_names_that_mean_nothing_to_a_shell() {
+    let long = "v".repeat(MAX_ARG_BYTES - "A=".len());
+    let given = [("PS4", "$(id)"), ("A", long.as_str()), ("n", "1")];
+    let given = given.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let (names, env) = disguised(&given);
+    assert_eq!(names, ["PS4", "n"]);
+    assert_eq!(env, [format!("A={long}"), "zx_0=$(id)".to_owned(), "zx_1=1".to_owned()]);
+  }
+
+  #[test]
   fn marks_are_taken_out_and_nothing_else() {
     let read = |text: &str| read_marks(text.as_bytes(), "n1");
     assert_eq!(read("n1:start;err\nn1:end;"), (b"err\n".to_vec(), Fate::Started { whole: true }));
     assert_eq!(read("n1:start;n1:end;late"), (b"late".to_vec(), Fate::Started { whole: true }));
     assert_eq!(read("n1:start;n2:end;"), (b"n2:end;".to_vec(), Fate::Started { whole: false }));
     assert_eq!(read("n1:cwd;"), (Vec::new(), Fate::Refused("no such working directory")));
+    let warned = read("sh: warning: setlocale\nn1:start;x\nn1:end;");
+    assert_eq!(warned, (b"x\n".to_vec(), Fate::Started { whole: true }));
     assert_eq!(read("sh: oops"), (b"sh: oops".to_vec(), Fate::Unknown));
     assert_eq!(read(""), (Vec::new(), Fate::Unknown));
   }

@@ -11,6 +11,8 @@ use crate::limits::{FILE_OPERATION_TIMEOUT, MAX_LIST_BYTES};
 use crate::sandbox::{EntryType, FileRange, ListEntry, Listing};
 use crate::workspace::path::WorkspacePath;
 
+/// A shell's exit code for a program that a signal ended is this and the signal's number.
+const FIRST_SIGNAL: i64 = 128;
 /// Kept of what a script says.
 const MESSAGE_BYTES: u64 = 8192;
 
@@ -111,7 +113,12 @@ impl ExecSandbox {
       clean_mark: Some(String::new()),
       exclusive: false,
     };
-    self.explained(self.engine.exec(&self.container, request).await).await
+    let output = self.explained(self.engine.exec(&self.container, request).await).await?;
+    if output.end != ExecEnd::TimedOut && output.exit_code.is_none_or(|code| code > FIRST_SIGNAL) {
+      // No script of ours ends like this by itself.
+      self.alive().await?;
+    }
+    Ok(output)
   }
 }
 
@@ -172,6 +179,10 @@ fn refusal(exit: i64, path: &WorkspacePath, verb: &str, said: &str) -> Error {
         "Cannot {verb} {path}: the workspace is full. Remove files, or raise limits.maxWorkspaceBytes."
       )
     }
+    killed if killed > FIRST_SIGNAL => fail!(
+      DockerApi,
+      "The attempt to {verb} {path} was killed in the sandbox (exit code {killed}); it may be short of memory. Try again."
+    ),
     _ => fail!(Denied, "Cannot {verb} {path}: the sandbox refused it ({said})."),
   }
 }

@@ -69,23 +69,28 @@ impl ExecSandbox {
     if matches!(error.code(), ErrorCode::Cancelled | ErrorCode::DockerUnavailable | ErrorCode::Limit) {
       return error;
     }
-    let lost = |how: String| {
-      fail!(
-        ContainerLost,
-        "The sandbox's container {} {how}. Release this run; acquiring it again restores it where a snapshot allows.",
-        self.container
-      )
-      .with_source(error.clone())
-    };
-    match self.engine.inspect_container(&self.container).await {
-      Err(gone) if gone.is_not_found() => lost("is gone".to_owned()),
+    match self.alive().await {
+      Err(lost) => lost.with_source(error),
+      Ok(()) => error,
+    }
+  }
+
+  /// `CONTAINER_LOST` where the engine says that the container is gone or has ended.
+  async fn alive(&self) -> Result<()> {
+    let how = match self.engine.inspect_container(&self.container).await {
+      Err(gone) if gone.is_not_found() => "is gone".to_owned(),
       Ok(found) if !found.state.running => {
         let memory =
           if found.state.oom_killed { ", after the kernel killed something in it for memory" } else { "" };
-        lost(format!("has ended (state {}, exit code {}{memory})", found.state.status, found.state.exit_code))
+        format!("has ended (state {}, exit code {}{memory})", found.state.status, found.state.exit_code)
       }
-      _ => error,
-    }
+      _ => return Ok(()),
+    };
+    Err(fail!(
+      ContainerLost,
+      "The sandbox's container {} {how}. Release this run; acquiring it again restores it where a snapshot allows.",
+      self.container
+    ))
   }
 }
 

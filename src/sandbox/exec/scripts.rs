@@ -4,6 +4,8 @@
 //!
 //! A directory is entered with `cd -P` and its physical path compared with the one asked for: what follows works on
 //! that very directory, whatever links are swapped meanwhile. An opened file proves its path through `/proc/self/fd`.
+//! Where a directory cannot be entered, a link on the way is told before what lies behind it is looked for: what is
+//! outside of the workspace is not to be asked about.
 
 /// Exit codes of the file scripts. 45, and those of the programs that they run: the system refused; standard error says
 /// why.
@@ -26,7 +28,11 @@ pub mod code {
 
 /// `$1` directory, `$2` name, `$3` first byte counted from 1, `$4` how many. Size and mode in one line of standard
 /// error, the bytes on standard output.
-pub const READ: &str = r#"cd -P -- "$1" 2>/dev/null || { [ -e "$1" ] && exit 46; exit 40; }
+pub const READ: &str = r#"cd -P -- "$1" 2>/dev/null || {
+  set -f; p= IFS=/
+  for c in $1; do [ -z "$c" ] || p=$p/$c; [ -L "$p" ] && exit 41; done
+  [ -e "$1" ] && exit 46; exit 40
+}
 [ "$PWD" = "$1" ] || exit 41
 [ -L "./$2" ] && exit 41
 [ -e "./$2" ] || exit 42
@@ -43,12 +49,12 @@ tail -c "+$3" <&3 | head -c "$4""#;
 /// standard input. The file is there whole, or as it was before.
 pub const WRITE: &str = r#"m=$1 n=$2 t=$3 s=$4 w=/workspace
 shift 4
-cd -P "$w" || exit 40
+cd -P "$w" || exit 46
 for c; do
   w=$w/$c
   [ -L "./$c" ] && exit 41
   [ -d "./$c" ] || mkdir "./$c" || { [ -e "./$c" ] && exit 46; exit 45; }
-  cd -P "./$c" || exit 45
+  cd -P "./$c" 2>/dev/null || exit 46
   [ "$PWD" = "$w" ] || exit 41
 done
 [ -L "./$n" ] && exit 41
@@ -73,54 +79,85 @@ rm -f "./$t""#;
 
 /// `$1` directory, `$2` depth, `$3` a mark no name can have: for each entry the mark, its type and mode in hexadecimal,
 /// its size, its name. Links are listed, never followed.
-pub const LIST: &str = r#"cd -P -- "$1" 2>/dev/null || { [ -L "$1" ] && exit 41; [ -e "$1" ] && exit 46; exit 40; }
+pub const LIST: &str = r#"cd -P -- "$1" 2>/dev/null || {
+  set -f; p= IFS=/
+  for c in $1; do [ -z "$c" ] || p=$p/$c; [ -L "$p" ] && exit 41; done
+  [ -e "$1" ] && exit 46; exit 40
+}
 [ "$PWD" = "$1" ] || exit 41
 exec find . -mindepth 1 -maxdepth "$2" -exec stat -c "$3%f %s %n" '{}' +"#;
 
-/// `$1` a mark, `$2` directory, then program and arguments. Says on standard error what it comes to, each time with the
-/// mark: that the command could not be started and why; that it started; that it ended and everything of its session,
-/// every process with its environment, and every orphan that hides its environment was killed. The program is looked up here, since a shell would take its own
-/// built-in of that name; `exec` does not.
-pub const RUN: &str = r#"n=$1 d=$2 c=$3
+/// `$1` a mark, `$2` directory, `$3` program, then names of variables, `--`, and the program's arguments. Says on standard
+/// error what it comes to, each time with the mark: that the command could not be started and why; that it started; that
+/// it ended and everything of its session, every process with its environment, and every orphan that hides its
+/// environment was killed. The program is looked up here, since a shell would take its own built-in of that name; `exec`
+/// does not.
+///
+/// The values of the variables come in `zx_0`, `zx_1` … in the order of the names: under their own names they would
+/// change this shell before it did anything (`SHELLOPTS` and `PS4` even run text). A shell refuses to set some of its
+/// own (`UID` in bash); the command then has what the shell has. All names here begin with `zx_`, because one that is in
+/// the container's environment would go on to the command with the value that it has here.
+pub const RUN: &str = r#"zx_n=$1 zx_d=$2 zx_c=$3
 shift 3
-say() { printf '%s' "$n:$1;" >&2; }
-cd -P -- "$d" 2>/dev/null && [ "$PWD" = "$d" ] || { say cwd; exit 126; }
-case $c in
-*/*) p=$c ;;
-*)
-  p= o=$IFS IFS=:
-  for e in $PATH; do
-    [ -f "$e/$c" ] && [ -z "$p" ] && p=$e/$c
-    [ -f "$e/$c" ] && [ -x "$e/$c" ] && { p=$e/$c; break; }
-  done
-  IFS=$o ;;
-esac
-[ -n "$p" ] && [ -f "$p" ] || { say missing; exit 127; }
-[ -x "$p" ] || { say denied; exit 126; }
+zx_say() { printf '%s' "$zx_n:$1;" >&2; }
+cd -P -- "$zx_d" 2>/dev/null && [ "$PWD" = "$zx_d" ] || { zx_say cwd; exit 126; }
 unset OLDPWD
-say start
-(exec "$p" "$@")
-x=$? r=0
-while [ "$r" -lt 200 ]; do
-  r=$((r+1)) f=
-  for e in /proc/[0-9]*/stat; do
-    q=${e#/proc/} q=${q%/stat} l=
-    case $q in 1|$$) continue ;; esac
-    while read -r k; do l="$l $k"; done <"$e"
-    l=${l##*) }
-    set -- $l
+(
+  zx_i=0 zx_m=$ZHIVEX_EXEC_ID
+  while [ "$1" != -- ]; do
+    eval "command export $1=\"\$zx_$zx_i\"" 2>/dev/null
+    unset "zx_$zx_i"
+    zx_i=$((zx_i+1))
+    shift
+  done
+  shift
+  export ZHIVEX_EXEC_ID="$zx_m"
+  case $zx_c in
+  */*) zx_p=$zx_c ;;
+  *)
+    zx_p= zx_o=$IFS IFS=:
+    set -f
+    for zx_e in $PATH; do
+      [ -f "$zx_e/$zx_c" ] && [ -z "$zx_p" ] && zx_p=$zx_e/$zx_c
+      [ -f "$zx_e/$zx_c" ] && [ -x "$zx_e/$zx_c" ] && { zx_p=$zx_e/$zx_c; break; }
+    done
+    set +f
+    IFS=$zx_o ;;
+  esac
+  [ -n "$zx_p" ] && [ -f "$zx_p" ] || { zx_say missing; exit 127; }
+  [ -x "$zx_p" ] || { zx_say denied; exit 126; }
+  zx_say start
+  exec "$zx_p" "$@"
+)
+zx_x=$? zx_r=0
+while [ "$zx_r" -lt 200 ]; do
+  zx_r=$((zx_r+1)) zx_f=
+  for zx_e in /proc/[0-9]*/stat; do
+    zx_q=${zx_e#/proc/} zx_q=${zx_q%/stat} zx_l=
+    case $zx_q in 1|$$) continue ;; esac
+    while read -r zx_k; do zx_l="$zx_l $zx_k"; done <"$zx_e"
+    zx_l=${zx_l##*) }
+    set -- $zx_l
     [ -n "$4" ] && [ "$4" != 1 ] || continue
-    v=/proc/$q/environ
-    if [ "$4" != "$$" ] && ! grep -zqsF -e "ZHIVEX_EXEC_ID=$ZHIVEX_EXEC_ID" "$v"; then
-      [ "$2" = 1 ] && ! grep -zqsF -e ZHIVEX_EXEC_ID= "$v" || continue
+    if [ "$4" != "$$" ]; then
+      # One look decides: in the middle of an execve(2) a process has no environment for a moment.
+      zx_v=$(grep -zsF -e ZHIVEX_EXEC_ID= "/proc/$zx_q/environ" | tr '\000' '\n')
+      case $zx_v in
+      *"ZHIVEX_EXEC_ID=$ZHIVEX_EXEC_ID"*) ;;
+      *ZHIVEX_EXEC_ID=*) continue ;;
+      *)
+        [ "$2" = 1 ] || continue
+        # In the session of another command that still runs: that one's to end.
+        [ "$4" = "$zx_q" ] || [ ! -e "/proc/$4" ] || continue ;;
+      esac
     fi
-    f=1
+    zx_f=1
     [ "$3" = "$$" ] || kill -9 "-$3"
-    kill -9 "$q"
+    kill -9 "$zx_q"
   done 2>/dev/null
-  [ -n "$f" ] || { say end; break; }
+  [ -n "$zx_f" ] || { zx_say end; break; }
 done
-exit "$x""#;
+exit "$zx_x""#;
 
 /// Kills every process of the container but process 1, which the kernel excepts, and this shell.
 pub const KILL_ALL: &str = "kill -9 -1";
