@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// `scripts/build-supervisor.mjs` puts them here, named after the engine's architectures.
+/// `scripts/build-supervisor.mjs` puts them here, named as Node names architectures; engines name them differently.
 const BUILT: &str = "target/supervisor";
-const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
+const ARCHITECTURES: [(&str, &str); 2] = [("x64", "amd64"), ("arm64", "arm64")];
 
 fn main() {
   #[cfg(feature = "binding")]
@@ -17,10 +17,10 @@ fn main() {
 fn embed_supervisors() {
   let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
   let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-  for architecture in ARCHITECTURES {
-    let built = root.join(BUILT).join(format!("supervisor-{architecture}"));
+  for (node, engine) in ARCHITECTURES {
+    let built = root.join(BUILT).join(format!("supervisor-{node}"));
     println!("cargo::rerun-if-changed={}", built.display());
-    copy_or_empty(&built, &out.join(format!("supervisor-{architecture}")));
+    copy_or_empty(&built, &out.join(format!("supervisor-{engine}")));
   }
 }
 

@@ -14,7 +14,7 @@ mod pax;
 pub mod reemit;
 pub mod single;
 pub mod unpack;
-mod write;
+pub(crate) mod write;
 
 #[cfg(test)]
 mod fixture;

@@ -62,10 +62,6 @@ impl<'a> Reader<'a> {
     std::mem::take(&mut self.rest)
   }
 
-  pub(super) const fn is_empty(&self) -> bool {
-    self.rest.is_empty()
-  }
-
   /// The payload must be used up.
   pub(super) const fn end(&self) -> Result<(), WireError> {
     if self.rest.is_empty() { Ok(()) } else { Err(WireError::Surplus) }

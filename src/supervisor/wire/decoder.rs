@@ -1,7 +1,7 @@
 //! From bytes to frames, whatever the bytes are.
 
+use super::MAX_PAYLOAD;
 use super::frame::{HEADER, Header, Kind, MAGIC, payload_check};
-use super::{MAX_PAYLOAD, WireError};
 
 /// A whole frame of the current holder, or a hello of somebody who wants to be it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,11 +189,6 @@ fn before_magic(bytes: &[u8]) -> usize {
 }
 
 impl<'a> Frame<'a> {
-  /// Fails unless the payload is empty.
-  pub(super) const fn empty(&self) -> Result<(), WireError> {
-    if self.payload.is_empty() { Ok(()) } else { Err(WireError::Surplus) }
-  }
-
   pub(super) const fn reader(&self) -> super::codec::Reader<'a> {
     super::codec::Reader::new(self.payload)
   }

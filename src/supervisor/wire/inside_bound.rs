@@ -119,9 +119,14 @@ impl<'a> ToInside<'a> {
 }
 
 impl<'a> Data<'a> {
-  pub(super) fn write(&self, out: &mut Vec<u8>) {
+  /// Appends what comes before the contents, for somebody who reads them straight into the frame.
+  pub fn write_prefix(&self, out: &mut Vec<u8>) {
     out.put_u8(self.stream as u8);
     out.put_u64(self.offset);
+  }
+
+  pub(super) fn write(&self, out: &mut Vec<u8>) {
+    self.write_prefix(out);
     out.put(self.bytes);
   }
 

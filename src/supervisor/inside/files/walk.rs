@@ -1,0 +1,181 @@
+//! Walking a tree in the order of its paths' bytes, a bounded piece at a time.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::io::Errno;
+
+use super::{Workspace, force};
+use crate::limits::{MAX_PATH_BYTES, MAX_PATH_DEPTH};
+use crate::supervisor::wire::RelativePath;
+
+/// Names that are held at once, in all directories on the way: more is [`Errno::FBIG`]. With them, 16 MiB at most.
+const MAX_NAMES: usize = 100_000;
+const MAX_NAME_BYTES: usize = 12 * 1024 * 1024;
+
+/// A walk. Directories that may not be read are entries without contents; links are entries, never followed; other file
+/// systems are not entered.
+pub struct Walk {
+  levels: Vec<Level>,
+  depth: usize,
+  /// Path of the directory on top, with a slash at its end unless it is the workspace.
+  path: Vec<u8>,
+  room: Box<[MaybeUninit<u8>]>,
+  names: usize,
+  bytes: usize,
+  forced: bool,
+}
+
+struct Level {
+  fd: OwnedFd,
+  /// Still to come, the next one last. A key that ends with a slash is a directory to be entered; it sorts where the
+  /// paths in it do, which is not always right behind the directory itself (`a`, `a.b`, `a/c`).
+  keys: Vec<Box<[u8]>>,
+  is_read: bool,
+  prefix: usize,
+  /// What its permission bits were before they were changed to read it.
+  restore: Option<u32>,
+}
+
+impl Drop for Level {
+  fn drop(&mut self) {
+    if let Some(mode) = self.restore {
+      let _ = rustix::fs::fchmod(&self.fd, Mode::from_raw_mode(mode));
+    }
+  }
+}
+
+/// What a piece of the walk came to.
+pub enum Walked {
+  /// Nothing yet; go on.
+  Busy,
+  /// An entry; ask [`Walk::entry`].
+  Entry(Box<[u8]>),
+  /// There is no more.
+  End,
+}
+
+impl Walk {
+  /// A walk through a directory, `depth` levels deep; 1: its own entries.
+  pub fn new(workspace: &Workspace, path: RelativePath<'_>, depth: u32) -> Result<Self, Errno> {
+    let fd = workspace.file(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let mut bytes = path.as_bytes().to_vec();
+    if !bytes.is_empty() {
+      bytes.push(b'/');
+    }
+    let top = Level { fd, keys: Vec::new(), is_read: false, prefix: 0, restore: None };
+    Ok(Self {
+      levels: vec![top],
+      depth: depth as usize,
+      path: bytes,
+      room: vec![MaybeUninit::uninit(); 32 * 1024].into_boxed_slice(),
+      names: 0,
+      bytes: 0,
+      forced: false,
+    })
+  }
+
+  /// The same walk, which enters directories that their owner, who we are, closed to itself; while it is in one, the
+  /// directory is open.
+  #[must_use]
+  pub fn forced(mut self) -> Self {
+    self.forced = true;
+    self
+  }
+
+  /// The directory of the entry that came last, and the path up to the entry's name.
+  pub fn directory(&self) -> Option<(BorrowedFd<'_>, &[u8])> {
+    self.levels.last().map(|level| (level.fd.as_fd(), self.path.as_slice()))
+  }
+
+  /// Goes on: at most one buffer of names, or one entry.
+  pub fn step(&mut self, workspace: &Workspace) -> Result<Walked, Errno> {
+    let Some(level) = self.levels.last() else { return Ok(Walked::End) };
+    if !level.is_read {
+      return self.read().map(|()| Walked::Busy);
+    }
+    let Some(key) = self.levels.last_mut().and_then(|level| level.keys.pop()) else {
+      self.leave();
+      return Ok(Walked::Busy);
+    };
+    self.names -= 1;
+    self.bytes -= key.len();
+    match key.strip_suffix(b"/") {
+      Some(name) => self.enter(workspace, name).map(|()| Walked::Busy),
+      None => Ok(Walked::Entry(key)),
+    }
+  }
+
+  fn read(&mut self) -> Result<(), Errno> {
+    let deeper = self.levels.len() < self.depth;
+    let Some(level) = self.levels.last_mut() else { return Ok(()) };
+    let mut entries = RawDir::new(&level.fd, &mut self.room);
+    loop {
+      let Some(entry) = entries.next() else {
+        level.keys.sort_unstable_by(|one, other| other.cmp(one));
+        level.is_read = true;
+        return Ok(());
+      };
+      let entry = entry?;
+      let name = entry.file_name().to_bytes();
+      if !matches!(name, b"." | b"..") {
+        let is_directory = deeper && is_directory(&level.fd, &entry);
+        level.keys.push(name.into());
+        self.names += 1;
+        self.bytes += name.len();
+        if is_directory {
+          level.keys.push([name, b"/"].concat().into());
+          self.names += 1;
+          self.bytes += name.len() + 1;
+        }
+      }
+      if self.names > MAX_NAMES || self.bytes > MAX_NAME_BYTES {
+        return Err(Errno::FBIG);
+      }
+      if entries.is_buffer_empty() {
+        return Ok(());
+      }
+    }
+  }
+
+  fn enter(&mut self, workspace: &Workspace, name: &[u8]) -> Result<(), Errno> {
+    let Some(level) = self.levels.last() else { return Ok(()) };
+    if self.levels.len() >= MAX_PATH_DEPTH || self.path.len() + name.len() + 2 > MAX_PATH_BYTES {
+      return Err(Errno::FBIG);
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let opened = if self.forced {
+      force(workspace, level.fd.as_fd(), name, flags)
+    } else {
+      workspace.entry(level.fd.as_fd(), name, flags).map(|fd| (fd, None))
+    };
+    let (fd, restore) = match opened {
+      Ok(opened) => opened,
+      // Gone or changed meanwhile, not ours to read, or another file system.
+      Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::XDEV) => {
+        return Ok(());
+      }
+      Err(error) => return Err(error),
+    };
+    let prefix = self.path.len();
+    self.path.extend_from_slice(name);
+    self.path.push(b'/');
+    self.levels.push(Level { fd, keys: Vec::new(), is_read: false, prefix, restore });
+    Ok(())
+  }
+
+  fn leave(&mut self) {
+    if let Some(level) = self.levels.pop() {
+      self.path.truncate(level.prefix);
+    }
+  }
+}
+
+fn is_directory(directory: &OwnedFd, entry: &rustix::fs::RawDirEntry<'_>) -> bool {
+  match entry.file_type() {
+    FileType::Unknown => rustix::fs::statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+      .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir()),
+    known => known.is_dir(),
+  }
+}

@@ -1,0 +1,64 @@
+//! From exec to the loop: nothing of the container has run yet.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::DumpableBehavior;
+
+use super::command::{Launcher, Processes};
+use super::files::Workspace;
+use super::link::Link;
+use super::looping::Supervisor;
+use super::system::{child, image, limits, signals};
+use crate::supervisor::wire::Capability;
+
+/// Where the workspace is, unless the first argument says otherwise.
+const WORKSPACE: &str = "/workspace";
+
+/// Exit codes that say why it did not start; the engine shows them.
+mod code {
+  /// It is not process 1.
+  pub const NOT_FIRST: u8 = 80;
+  /// The kernel refused what every rule here rests on.
+  pub const KERNEL: u8 = 81;
+  /// There is no workspace.
+  pub const WORKSPACE: u8 = 82;
+}
+
+/// Makes this process what it must be; the error is its exit code.
+pub fn start() -> Result<Supervisor, u8> {
+  // First of all: until here only the file's mode keeps others out.
+  rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|_| code::KERNEL)?;
+  if rustix::process::getpid().as_raw_nonzero().get() != 1 {
+    return Err(code::NOT_FIRST);
+  }
+  let children = prepare().map_err(|_| code::KERNEL)?;
+  let root = std::env::args_os().nth(1).unwrap_or_else(|| WORKSPACE.into());
+  let workspace = Workspace::open(&root).map_err(|_| code::WORKSPACE)?;
+  let null = open_null().map_err(|_| code::KERNEL)?;
+  let launcher = Launcher::new(null);
+  let capabilities = workspace.capability() | launcher.capability();
+  let processes = Processes::open().map_err(|_| code::KERNEL)?;
+  let link = Link::new(image::own_digest());
+  let mut supervisor = Supervisor::new(link, workspace, launcher, processes, children, capabilities);
+  // What it needs is there by now. Where the memory may not be locked, the host learns it.
+  if rustix::mm::mlockall(rustix::mm::MlockAllFlags::CURRENT).is_ok() {
+    supervisor.add_capability(Capability::Locked);
+  }
+  Ok(supervisor)
+}
+
+fn prepare() -> Result<OwnedFd, Errno> {
+  limits::for_supervisor()?;
+  child::no_new_privileges()?;
+  let flags = rustix::fs::fcntl_getfl(std::io::stdin())?;
+  rustix::fs::fcntl_setfl(std::io::stdin(), flags | OFlags::NONBLOCK)?;
+  let flags = rustix::fs::fcntl_getfl(std::io::stdout())?;
+  rustix::fs::fcntl_setfl(std::io::stdout(), flags | OFlags::NONBLOCK)?;
+  signals::child_hints()
+}
+
+fn open_null() -> Result<OwnedFd, Errno> {
+  rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
+}
