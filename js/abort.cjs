@@ -15,13 +15,25 @@ const { invalid } = require('./describe.cjs')
  */
 function checkSignal(value, name) {
   if (value === undefined) return undefined
-  const signal = /** @type {any} */ (value)
-  const fits =
-    typeof signal?.aborted === 'boolean' &&
-    typeof signal.addEventListener === 'function' &&
-    typeof signal.removeEventListener === 'function'
-  if (!fits) throw invalid(name, value, 'an AbortSignal')
-  return signal
+  if (!isSignal(value)) throw invalid(name, value, 'an AbortSignal')
+  return value
+}
+
+/**
+ * @param {any} value
+ * @returns {value is AbortSignal}
+ */
+function isSignal(value) {
+  try {
+    return (
+      typeof value?.aborted === 'boolean' &&
+      typeof value.addEventListener === 'function' &&
+      typeof value.removeEventListener === 'function'
+    )
+  } catch {
+    // A getter or a proxy: what cannot be looked at is no signal.
+    return false
+  }
 }
 
 /**

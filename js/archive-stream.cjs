@@ -12,7 +12,12 @@ const { copyBytes, isBytes } = require('./bytes.cjs')
  */
 function isStream(value) {
   if (typeof value !== 'object' || value === null || isBytes(value)) return false
-  return typeof value[Symbol.asyncIterator] === 'function' || typeof value[Symbol.iterator] === 'function'
+  try {
+    return typeof value[Symbol.asyncIterator] === 'function' || typeof value[Symbol.iterator] === 'function'
+  } catch {
+    // A getter or a proxy: what cannot be looked at is none.
+    return false
+  }
 }
 
 /**

@@ -1,6 +1,7 @@
 // @ts-check
 'use strict'
 
+const { types } = require('node:util')
 const { SandboxError } = require('./errors.cjs')
 const { invalid } = require('./describe.cjs')
 
@@ -12,12 +13,8 @@ const encoder = new TextEncoder()
  * @returns {value is ArrayBufferView | ArrayBufferLike}
  */
 function isBytes(value) {
-  return ArrayBuffer.isView(value) || value instanceof ArrayBuffer || isShared(value)
-}
-
-/** @param {unknown} value */
-function isShared(value) {
-  return typeof SharedArrayBuffer === 'function' && value instanceof SharedArrayBuffer
+  // `instanceof` would ask a proxy for its prototype, and not know buffers of other realms.
+  return ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)
 }
 
 /**

@@ -5,7 +5,7 @@ const { settle, unwrap } = require('./errors.cjs')
 const { invalid, quote } = require('./describe.cjs')
 const { withSignal } = require('./abort.cjs')
 const { copyBytes, isBytes } = require('./bytes.cjs')
-const { nonEmptyString, optionalNumber, string, strings } = require('./arguments.cjs')
+const { nonEmptyString, optionalNumber, read, string, strings } = require('./arguments.cjs')
 const { encodeStrictly } = require('./encode.cjs')
 const { download, isStream, upload } = require('./archive-stream.cjs')
 
@@ -175,19 +175,28 @@ function executor(binding, handle) {
   return async (container, options) => {
     const name = id(container)
     if (typeof options !== 'object' || options === null) throw invalid('The exec options', options, 'an object')
-    const json = encodeStrictly(readExecOptions(options), 'exec')
+    const { signal, ...request } = pickExecOptions(options)
+    const json = encodeStrictly(checkExecOptions(request), 'exec')
     const what = `Exec in container ${quote(name)}`
-    const result = await withSignal(binding, options.signal, what, token => handle.exec(name, json, token))
+    const result = await withSignal(binding, signal, what, token => handle.exec(name, json, token))
     const { exitCode, stdout, stderr, truncated, timedOut } = result
     return { exitCode, stdout, stderr, truncated, timedOut }
   }
 }
 
+const EXEC_OPTIONS = 'cmd user env workingDir timeoutMs maxOutputBytes signal skipTerminate marker'.split(' ')
+
 /**
  * The fields that the interface has; what else an application's object carries was never looked at.
- * @param {Record<string, unknown>} options
+ * @param {object} options
+ * @returns {Record<string, unknown>}
  */
-function readExecOptions({ cmd, user, env, workingDir, timeoutMs, maxOutputBytes, skipTerminate, marker }) {
+function pickExecOptions(options) {
+  return Object.fromEntries(EXEC_OPTIONS.map(key => [key, read(options, key, `exec ${key}`)]))
+}
+
+/** @param {Record<string, unknown>} options */
+function checkExecOptions({ cmd, user, env, workingDir, timeoutMs, maxOutputBytes, skipTerminate, marker }) {
   return {
     cmd: strings(cmd, 'exec cmd'),
     user: string(user, 'exec user'),

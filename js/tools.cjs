@@ -2,7 +2,7 @@
 'use strict'
 
 const { SandboxError } = require('./errors.cjs')
-const { readOptions } = require('./arguments.cjs')
+const { read, readOptions } = require('./arguments.cjs')
 const { toolSchemas } = require('./tool-schemas.cjs')
 const { loadZod } = require('./zod.cjs')
 
@@ -53,7 +53,7 @@ function toolsMaker(registry) {
  * @param {any} context the runtime's
  */
 function findSession(registry, tool, context) {
-  const session = context?.executionEnvironment
+  const session = member(context, 'executionEnvironment', tool)
   const found = typeof session === 'object' && session !== null ? registry.sessions.get(session) : undefined
   if (found) return found
   const why = session === undefined ? 'without an execution environment' : 'in an execution environment of another kind'
@@ -62,6 +62,21 @@ function findSession(registry, tool, context) {
     `${tool} was called ${why}; give the agent createDockerSandboxEnvironment() as executionEnvironment.`,
   )
 }
+
+/**
+ * @param {unknown} context the runtime's
+ * @param {string} key
+ * @param {string} tool
+ * @returns {any}
+ */
+function member(context, key, tool) {
+  return context === undefined || context === null
+    ? undefined
+    : read(Object(context), key, `${key} of ${tool}'s context`)
+}
+
+/** @param {unknown} context */
+const signalOf = context => member(context, 'abortSignal', 'the tool')
 
 /**
  * @param {Schemas} schemas
@@ -79,7 +94,7 @@ function readFileTool(schemas, find) {
      * @param {any} context
      */
     async execute({ path, encoding = 'utf8', offset, limit }, context) {
-      return await find(context).read(path, encoding, { offset, limit, signal: context.abortSignal })
+      return await find(context).read(path, encoding, { offset, limit, signal: signalOf(context) })
     },
   }
 }
@@ -100,7 +115,7 @@ function writeFileTool(schemas, find) {
      * @param {any} context
      */
     async execute({ path, contents, encoding = 'utf8', mode }, context) {
-      return await find(context).writeText(path, contents, encoding, { mode, signal: context.abortSignal })
+      return await find(context).writeText(path, contents, encoding, { mode, signal: signalOf(context) })
     },
   }
 }
@@ -121,7 +136,7 @@ function listTool(schemas, find) {
      * @param {any} context
      */
     async execute({ path = '.', depth, limit }, context) {
-      return await find(context).list(path, { depth, limit, signal: context.abortSignal })
+      return await find(context).list(path, { depth, limit, signal: signalOf(context) })
     },
   }
 }
@@ -143,7 +158,7 @@ function execTool(schemas, find) {
      * @param {any} context
      */
     async execute(input, context) {
-      return await find(context).exec({ ...input, signal: context.abortSignal })
+      return await find(context).exec({ ...input, signal: signalOf(context) })
     },
   }
 }

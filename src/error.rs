@@ -122,6 +122,14 @@ impl std::error::Error for Error {
   }
 }
 
+/// How much is shown in a message of a text that a caller may have made as long as it likes, in characters.
+const SHOWN_CHARS: usize = 300;
+
+/// The front of such a text.
+pub fn shown(text: &str) -> &str {
+  text.char_indices().nth(SHOWN_CHARS).and_then(|(at, _)| text.get(..at)).unwrap_or(text)
+}
+
 /// Shorthand for the constructors that appear everywhere.
 macro_rules! fail {
   ($code:ident, $($arg:tt)*) => {

@@ -37,6 +37,10 @@ pub const MAX_ENV_VARS: usize = 1024;
 /// Bytes of all variables with their `=` and NUL; with the arguments still well below the kernel's 2 MiB.
 pub const MAX_ENV_BYTES: usize = 256 * 1024;
 
+/// Longest path and query of a request. A URI holds 64 KiB less one (`http` crate), the socket's path among them in
+/// hexadecimal; ids, names and labels take some hundred bytes.
+pub const MAX_REQUEST_PATH_BYTES: usize = 32 * 1024;
+
 /// Largest JSON reply that we read from an engine. `inspect` of a container with thousands of labels fits.
 pub const MAX_REPLY_BYTES: usize = 16 * 1024 * 1024;
 /// Largest value in a stream of JSON values. Progress of a pull and events are a few KiB; memory ends here.

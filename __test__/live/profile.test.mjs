@@ -62,7 +62,7 @@ for (const image of [BUSYBOX, DEBIAN]) {
       // No volume, so nothing on the engine's disk.
       assert.deepEqual(Mounts, [])
       const labels = Object.keys(Config.Labels).filter(label => label.startsWith('zhivex'))
-      const expected = ['', '.environment', '.fingerprint', '.key', '.nonce', '.owner'].map(
+      const expected = ['', '.environment', '.fingerprint', '.key', '.maker', '.nonce', '.owner'].map(
         part => `zhivex.sandbox${part}`,
       )
       assert.deepEqual(labels.sort(), expected)

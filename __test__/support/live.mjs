@@ -1,6 +1,7 @@
 // What the tests against a real engine share. SANDBOX_TEST_SOCKET names its socket; without it they fail, since a test
 // that is skipped holds nothing.
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { request } from 'node:http'
 import { test } from 'node:test'
@@ -139,4 +140,42 @@ export async function eventually(what, check, ms = 10_000) {
     if (performance.now() > deadline) assert.fail(`${what}: not within ${ms} ms`)
     await new Promise(resolve => setTimeout(resolve, 20))
   }
+}
+
+const ENTRY = JSON.stringify(new URL('../../index.js', import.meta.url).href)
+
+/**
+ * Runs an ES module in a process of its own, under the runtime of this one. It finds all that the package exports as
+ * `api`, and an `environment` of that owner. `started` is told the process, and each line it prints. Resolves to how it
+ * ended; one that does not end by itself is killed, which `signal` tells.
+ */
+export function runProgram(ownerId, program, { started = () => undefined, timeoutMs = 30_000 } = {}) {
+  const options = {
+    socketPath,
+    ownerId,
+    image: BUSYBOX,
+    pull: 'never',
+    shell: 'allow',
+    workspace: { id: 'w' },
+    limits: { cpus: 2 },
+  }
+  const source = `import * as api from ${ENTRY}
+    const environment = api.createDockerSandboxEnvironment(${JSON.stringify(options)})
+    ${program}`
+  const args = process.versions.bun ? ['-e', source] : ['--input-type=module', '-e', source]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
+  const said = { stdout: '', stderr: '' }
+  for (const stream of ['stdout', 'stderr']) {
+    child[stream].setEncoding('utf8').on('data', text => {
+      said[stream] += text
+      if (stream === 'stdout') started(child, said.stdout)
+    })
+  }
+  return new Promise(resolve => {
+    child.on('close', (code, signal) => {
+      clearTimeout(timer)
+      resolve({ code, signal, ...said })
+    })
+  })
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use napi::bindgen_prelude::Uint8Array;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Result, fail};
+use crate::error::{Result, fail, shown};
 
 /// The largest integer that a double holds exactly (`Number.MAX_SAFE_INTEGER`, ECMA-262).
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
@@ -41,5 +41,6 @@ pub const fn number(value: u64) -> f64 {
 
 /// A structure that JavaScript wrote as JSON text.
 pub fn parse<T: DeserializeOwned>(json: &str, what: &str) -> Result<T> {
-  serde_json::from_str(json).map_err(|error| fail!(ConfigInvalid, "{what}: {error}."))
+  // It quotes what it found, however long that is.
+  serde_json::from_str(json).map_err(|error| fail!(ConfigInvalid, "{what}: {}.", shown(&error.to_string())))
 }

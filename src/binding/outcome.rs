@@ -39,6 +39,9 @@ impl From<Error> for Failure {
   }
 }
 
+/// Longest message. Some quote what a caller passed, however long that was.
+const MAX_MESSAGE_CHARS: usize = 4_000;
+
 /// Causes of the system (a refused connection) tell what the message does not; they are added once each.
 fn message_with_causes(error: &Error) -> String {
   let mut message = error.message().to_owned();
@@ -47,6 +50,10 @@ fn message_with_causes(error: &Error) -> String {
     if !cause.is_empty() && !message.contains(&cause) {
       message.push_str(&format!(" ({cause})"));
     }
+  }
+  if let Some((at, _)) = message.char_indices().nth(MAX_MESSAGE_CHARS) {
+    message.truncate(at);
+    message.push('…');
   }
   message
 }

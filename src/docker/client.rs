@@ -9,8 +9,8 @@ use tokio::sync::OnceCell;
 
 use super::transport::Transport;
 use super::version::ApiVersion;
-use crate::error::{Result, fail};
-use crate::limits::MAX_REPLY_BYTES;
+use crate::error::{Result, fail, shown};
+use crate::limits::{MAX_PATH_BYTES, MAX_REPLY_BYTES};
 
 /// Where an engine listens unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
@@ -31,7 +31,11 @@ impl Client {
     let version = match api_version {
       None => OnceCell::new(),
       Some(text) => OnceCell::new_with(Some(ApiVersion::parse(text).ok_or_else(|| {
-        fail!(ConfigInvalid, "apiVersion was {text:?}; it may be a version such as \"1.41\" or \"v1.41\".")
+        fail!(
+          ConfigInvalid,
+          "apiVersion was {:?}; it may be a version such as \"1.41\" or \"v1.41\".",
+          shown(text)
+        )
       })?)),
     };
     let socket = socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
@@ -39,6 +43,13 @@ impl Client {
       return Err(fail!(
         ConfigInvalid,
         "socketPath was empty; it may be the path of a Docker engine's unix socket."
+      ));
+    }
+    if socket.as_os_str().len() > MAX_PATH_BYTES {
+      return Err(fail!(
+        ConfigInvalid,
+        "socketPath has {} bytes; no path has more than {MAX_PATH_BYTES}.",
+        socket.as_os_str().len()
       ));
     }
     Ok(Self(Arc::new(Inner { transport: Transport::unix(socket), version })))

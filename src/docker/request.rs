@@ -12,9 +12,10 @@ use tokio::time::timeout;
 
 use super::client::Client;
 use super::transport::Body;
-use crate::error::{Error, ErrorCode, Result, fail};
+use crate::error::{Error, ErrorCode, Result, fail, shown};
 use crate::limits::{
   ENGINE_REQUEST_TIMEOUT, MAX_ENGINE_MESSAGE_CHARS, MAX_ERROR_BODY_BYTES, MAX_REPLY_BYTES,
+  MAX_REQUEST_PATH_BYTES,
 };
 
 /// All but the unreserved characters of RFC 3986, section 2.3.
@@ -28,7 +29,7 @@ pub fn encode(value: &str) -> impl std::fmt::Display + '_ {
 /// An id or name as one segment of a path: never empty and never a dot segment, which would name another resource.
 pub fn segment(id: &str) -> Result<String> {
   if id.is_empty() || id == "." || id == ".." || id.contains('\0') {
-    return Err(fail!(NotFound, "{id:?} is not an id or name of anything on a Docker engine."));
+    return Err(fail!(NotFound, "{:?} is not an id or name of anything on a Docker engine.", shown(id)));
   }
   Ok(encode(id).to_string())
 }
@@ -115,6 +116,14 @@ impl Client {
     path: &str,
     body: Option<&serde_json::Value>,
   ) -> Result<Request<Body>> {
+    if path.len() > MAX_REQUEST_PATH_BYTES {
+      return Err(fail!(
+        ConfigInvalid,
+        "{method} {} … is a request of {} bytes; at most {MAX_REQUEST_PATH_BYTES} are possible. Pass a shorter id, name or label.",
+        shown(path),
+        path.len()
+      ));
+    }
     let builder =
       Request::builder().method(method).uri(self.transport().uri(path)).header(header::HOST, "docker");
     let request = match body {
@@ -187,5 +196,8 @@ pub fn api_error(method: &Method, path: &str, reply: &Reply) -> Error {
   let code = if reply.status == StatusCode::NOT_FOUND { ErrorCode::NotFound } else { ErrorCode::DockerApi };
   let message = engine_message(&reply.body);
   let message = if message.is_empty() { "the engine gave no reason" } else { &message };
-  Error::new(code, format!("Docker API {method} {path} returned {}: {message}", reply.status.as_u16()))
+  Error::new(
+    code,
+    format!("Docker API {method} {} returned {}: {message}", shown(path), reply.status.as_u16()),
+  )
 }

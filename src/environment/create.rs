@@ -104,6 +104,7 @@ fn labels(core: &Core, key: &str, token: &str) -> Result<BTreeMap<String, String
     (spec::LABEL_KEY, key),
     (spec::LABEL_NONCE, &nonce(token)),
     (spec::LABEL_ENVIRONMENT, core.options.id.as_str()),
+    (spec::LABEL_MAKER, &core.host.maker()),
   ];
   Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }

@@ -3,6 +3,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use sha2::{Digest, Sha256};
+
 use crate::error::{Result, fail};
 use crate::limits::HOLDER_SILENCE;
 use crate::store::lease::Holder;
@@ -19,6 +21,17 @@ pub fn random_token() -> Result<String> {
   getrandom::fill(&mut random)
     .map_err(|error| fail!(Internal, "The system gave no random bytes.").with_source(error))?;
   Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The process that made a container, as far as this one can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+  /// It has ended.
+  Dead,
+  /// It runs, and is another one than this.
+  Alive,
+  /// It is this one, or one of another host, or nobody knows.
+  Unknown,
 }
 
 /// This process, as a holder of leases.
@@ -58,6 +71,33 @@ impl Host {
     })
   }
 
+  /// This process as a container's label names it; empty where it cannot be told from others. A machine's id is not for
+  /// everybody to read (machine-id(5)), so the label has hashes.
+  pub fn maker(&self) -> String {
+    if self.is_unknown() {
+      return String::new();
+    }
+    format!("{}:{}:{}:{}", short_hash(&self.host_id), short_hash(&self.boot_id), self.pid, self.start_time)
+  }
+
+  /// What has become of the process that a label names.
+  pub fn maker_state(&self, label: &str) -> Maker {
+    let parts: Vec<&str> = label.split(':').collect();
+    let [host, boot, pid, start] = parts.as_slice() else { return Maker::Unknown };
+    if self.is_unknown() || *host != short_hash(&self.host_id) || label == self.maker() {
+      return Maker::Unknown;
+    }
+    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { return Maker::Unknown };
+    if *boot == short_hash(&self.boot_id) && start_time(pid) == Some(start) {
+      return Maker::Alive;
+    }
+    Maker::Dead
+  }
+
+  fn is_unknown(&self) -> bool {
+    self.host_id.is_empty() || self.boot_id.is_empty() || self.start_time == 0
+  }
+
   /// Nobody, a process of this host that has ended, or one that has been silent for too long.
   pub fn is_free(&self, holder: Option<&Holder>, now: u64) -> bool {
     let Some(holder) = holder else { return true };
@@ -67,15 +107,15 @@ impl Host {
 
   /// Only processes of the same boot of the same host can be looked up.
   fn is_dead(&self, holder: &Holder) -> bool {
-    if self.host_id.is_empty()
-      || self.boot_id.is_empty()
-      || self.start_time == 0
-      || self.host_id != holder.host_id
-    {
+    if self.is_unknown() || self.host_id != holder.host_id {
       return false;
     }
     holder.boot_id != self.boot_id || start_time(holder.pid) != Some(holder.start_time)
   }
+}
+
+fn short_hash(text: &str) -> String {
+  Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Clock ticks between boot and the start of a process (proc(5), field 22 of `stat`).
@@ -107,5 +147,26 @@ mod tests {
     assert!(!host.is_free(Some(&elsewhere), now));
     let ahead = Holder { heartbeat_at: now + 3_600_000, ..mine };
     assert!(!host.is_free(Some(&ahead), now));
+  }
+
+  #[test]
+  fn a_maker_is_known_by_host_boot_pid_and_start_time() {
+    let host = Host { host_id: "h".into(), boot_id: "b".into(), pid: std::process::id(), ..Host::current() };
+    assert_eq!(host.maker_state(&host.maker()), Maker::Unknown);
+    assert!(!host.maker().contains("h:b"), "the ids themselves are not told");
+    // Seen from another process, this one lives.
+    let other = Host { pid: u32::MAX, ..host.clone() };
+    assert_eq!(other.maker_state(&host.maker()), Maker::Alive);
+    let reused_pid = Host { start_time: host.start_time + 1, ..host.clone() };
+    assert_eq!(host.maker_state(&reused_pid.maker()), Maker::Dead);
+    assert_eq!(host.maker_state(&other.maker()), Maker::Dead);
+    let before_reboot = Host { boot_id: "older".into(), ..host.clone() };
+    assert_eq!(host.maker_state(&before_reboot.maker()), Maker::Dead);
+    let elsewhere = Host { host_id: "other".into(), ..host.clone() };
+    assert_eq!(host.maker_state(&elsewhere.maker()), Maker::Unknown);
+    assert_eq!(Host { host_id: String::new(), ..host.clone() }.maker(), "");
+    for odd in ["", ":::", "a:b:c:d", "1:2:3", "1:2:3:4:5"] {
+      assert_eq!(host.maker_state(odd), Maker::Unknown, "{odd}");
+    }
   }
 }

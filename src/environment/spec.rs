@@ -25,8 +25,10 @@ pub const LABEL_KEY: &str = "zhivex.sandbox.key";
 pub const LABEL_NONCE: &str = "zhivex.sandbox.nonce";
 /// Id of the environment.
 pub const LABEL_ENVIRONMENT: &str = "zhivex.sandbox.environment";
-const OUR_LABELS: [&str; 6] =
-  [LABEL, LABEL_OWNER, LABEL_FINGERPRINT, LABEL_KEY, LABEL_NONCE, LABEL_ENVIRONMENT];
+/// The process that made it, so that what it left behind can be told from what it is about to put on record.
+pub const LABEL_MAKER: &str = "zhivex.sandbox.maker";
+const OUR_LABELS: [&str; 7] =
+  [LABEL, LABEL_OWNER, LABEL_FINGERPRINT, LABEL_KEY, LABEL_NONCE, LABEL_ENVIRONMENT, LABEL_MAKER];
 
 /// Process 1 of the engine-only transport: it waits, and takes the exit status of whatever is orphaned inside, as
 /// a shell does while it waits for its own child. An image without a `sleep` that runs ends at once instead of spinning.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::core::Core;
 use super::create::nonce;
-use super::host::now_ms;
+use super::host::{Maker, now_ms};
 use super::release::claim_and_remove;
 use super::spec;
 use super::status;
@@ -12,7 +12,7 @@ use crate::docker::model::ListedContainer;
 use crate::error::{ErrorCode, Result};
 use crate::store::lease::LeaseRecord;
 
-/// A container this young may belong to an acquire that has not saved its lease yet.
+/// A container this young may belong to an acquire that has not saved its lease yet, unless its maker has ended.
 const SETTLING_SECONDS: u64 = 120;
 
 /// What a sweep did.
@@ -65,7 +65,7 @@ async fn end_expired(core: &Core, record: LeaseRecord, report: &mut SweepReport)
   }
 }
 
-/// The container's name, where it is ours by labels and name, old enough, and no lease knows it. Labels alone prove
+/// The container's name, where it is ours by labels and name, nobody is about to use it, and no lease knows it. Labels alone prove
 /// nothing: an image made from one of our containers inherits them.
 async fn orphan(core: &Core, container: &ListedContainer) -> Result<Option<String>> {
   let label = |name: &str| container.labels.get(name).map(String::as_str).unwrap_or_default();
@@ -77,7 +77,13 @@ async fn orphan(core: &Core, container: &ListedContainer) -> Result<Option<Strin
     && !key.is_empty()
     && container.names.iter().any(|found| found.strip_prefix('/') == Some(name.as_str()));
   let age = (now_ms() / 1000).saturating_sub(u64::try_from(container.created).unwrap_or(0));
-  if !ours || age < SETTLING_SECONDS {
+  let abandoned = match core.host.maker_state(label(spec::LABEL_MAKER)) {
+    Maker::Dead => true,
+    // Its lease may be in a store of its own; it sweeps for itself.
+    Maker::Alive => false,
+    Maker::Unknown => age >= SETTLING_SECONDS,
+  };
+  if !ours || !abandoned {
     return Ok(None);
   }
   let lease = core.leases.load(key).await?;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::error::{Error, ErrorCode, Result, fail};
+use crate::error::{Error, ErrorCode, Result, fail, shown};
 
 /// Images that are there without being asked for: the default image of the product, and the usual small ones.
 pub const DEFAULT_IMAGES: &[&str] = &["alpine:3.21", "alpine:latest", "busybox:latest", "debian:12-slim"];
@@ -80,7 +80,8 @@ impl MemoryOptions {
     let raw: Raw = serde_json::from_str(json).map_err(|error| {
       fail!(
         ConfigInvalid,
-        "The options of the in-memory client are wrong: {error}. They may be images (a list of references) and fail (a list of {{ method, nth, code, message }})."
+        "The options of the in-memory client are wrong: {}. They may be images (a list of references) and fail (a list of {{ method, nth, code, message }}).",
+        shown(&error.to_string())
       )
     })?;
     let images = raw.images.unwrap_or_else(|| Self::default().images);
@@ -101,7 +102,8 @@ impl RawFault {
     if !METHODS.contains(&method.as_str()) {
       return Err(fail!(
         ConfigInvalid,
-        "Option fail[{at}].method is {method:?}; it may be one of {}.",
+        "Option fail[{at}].method is {:?}; it may be one of {}.",
+        shown(&method),
         METHODS.join(", ")
       ));
     }
@@ -111,7 +113,12 @@ impl RawFault {
     let code = match code {
       None => ErrorCode::DockerApi,
       Some(text) => parse_code(&text).ok_or_else(|| {
-        fail!(ConfigInvalid, "Option fail[{at}].code is {text:?}; it may be one of {}.", codes().join(", "))
+        fail!(
+          ConfigInvalid,
+          "Option fail[{at}].code is {:?}; it may be one of {}.",
+          shown(&text),
+          codes().join(", ")
+        )
       })?,
     };
     let message =
