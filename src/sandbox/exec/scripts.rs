@@ -142,7 +142,9 @@ while [ "$zx_r" -lt 200 ]; do
     while read -r zx_k; do zx_l="$zx_l $zx_k"; done <"$zx_e"
     zx_l=${zx_l##*) }
     set -- $zx_l
-    [ -n "$4" ] && [ "$4" != 1 ] || continue
+    # One that went away meanwhile may have left a child that was not there yet when this round began.
+    [ -n "$4" ] || { zx_f=1; continue; }
+    [ "$4" != 1 ] || continue
     if [ "$4" != "$$" ]; then
       # One look decides: in the middle of an execve(2) a process has no environment for a moment.
       zx_v=$(grep -zsF -e ZHIVEX_EXEC_ID= "/proc/$zx_q/environ" | tr '\000' '\n')
