@@ -83,7 +83,7 @@ test('onabort stays the caller’s', async () => {
   assert.equal(fired, 1)
 })
 
-test('10,000 calls on one signal, failed ones too, leave no listener', async () => {
+test('10,000 calls on one signal, failed ones too, share listeners and leave none', async () => {
   let nth = 0
   const { session } = await sessionOf({ list: () => (++nth % 2 ? failure('NOT_FOUND') : failure('TIMEOUT')) })
   const { signal, counts } = countingSignal()
@@ -91,7 +91,8 @@ test('10,000 calls on one signal, failed ones too, leave no listener', async () 
     const results = await Promise.allSettled(Array.from({ length: 100 }, () => session.list('.', { signal })))
     assert.ok(results.every(result => result.status === 'rejected'))
   }
-  assert.deepEqual(counts, { added: 10_000, live: 0 })
+  // One for the hundred calls that are under way at the same time.
+  assert.deepEqual(counts, { added: 100, live: 0 })
 })
 
 test('a native call that throws leaves no listener either', async () => {

@@ -298,3 +298,17 @@ test('capabilities are frozen data; sweep reports; methods need no this', async 
   assert.equal((await list()).truncated, false)
   assert.equal(await release({ status: 'completed' }), undefined)
 })
+
+test('what an application put on Object.prototype is neither an option nor a failure', async () => {
+  const { session, calls } = await start()
+  const polluted = { args: ['x'], failure: { code: 'LIMIT', message: 'no' } }
+  for (const [key, value] of Object.entries(polluted)) {
+    Object.defineProperty(Object.prototype, key, { value, configurable: true, enumerable: false })
+  }
+  try {
+    await session.exec({ command: 'ls' })
+  } finally {
+    for (const key of Object.keys(polluted)) delete Object.prototype[key]
+  }
+  assert.deepEqual(calls[0].slice(0, 2), ['exec', '{"command":"ls"}'])
+})

@@ -51,14 +51,44 @@ async function withSignal(binding, value, what, call) {
     throw new SandboxError('CANCELLED', `${what} was cancelled before it began.`, { cause: signal.reason })
   }
   const token = new binding.CancelToken()
-  const cancel = () => token.cancel()
-  signal.addEventListener('abort', cancel, { once: true })
+  const forget = listen(signal, token)
   try {
     return await settle(() => call(token))
   } catch (error) {
     if (error instanceof SandboxError && error.code === 'CANCELLED' && signal.aborted) error.cause = signal.reason
     throw error
   } finally {
+    forget()
+  }
+}
+
+/**
+ * The calls that each signal cancels. One listener serves them all: with one for each, Node warns of a leak when more
+ * than ten calls share a signal.
+ * @type {WeakMap<object, { tokens: Set<CancelToken>, cancel: () => void }>}
+ */
+const listening = new WeakMap()
+
+/**
+ * @param {AbortSignal} signal
+ * @param {CancelToken} token
+ * @returns {() => void} ends it
+ */
+function listen(signal, token) {
+  let found = listening.get(signal)
+  if (!found) {
+    /** @type {Set<CancelToken>} */
+    const tokens = new Set()
+    found = { tokens, cancel: () => tokens.forEach(each => each.cancel()) }
+    signal.addEventListener('abort', found.cancel, { once: true })
+    listening.set(signal, found)
+  }
+  const { tokens, cancel } = found
+  tokens.add(token)
+  return () => {
+    tokens.delete(token)
+    if (tokens.size > 0 || listening.get(signal)?.tokens !== tokens) return
+    listening.delete(signal)
     signal.removeEventListener('abort', cancel)
   }
 }

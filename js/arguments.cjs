@@ -47,7 +47,7 @@ function isPlainObject(value) {
  */
 function readOptions(options, what, keys) {
   /** @type {Record<string, unknown>} */
-  const known = {}
+  const known = Object.create(null)
   if (options === undefined) return known
   let names
   try {

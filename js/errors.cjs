@@ -106,6 +106,13 @@ function internalError(error) {
 }
 
 /**
+ * Only a failure of the result's own: one that an application put on `Object.prototype` is none.
+ * @param {any} result
+ * @returns {FailureData | undefined}
+ */
+const failureIn = result => (Object.hasOwn(Object(result), 'failure') ? result.failure : undefined)
+
+/**
  * Calls a native function that answers at once, and throws its failure.
  * @template T
  * @param {() => T} call
@@ -119,7 +126,7 @@ function unwrap(call) {
   } catch (error) {
     throw internalError(error)
   }
-  const failure = result?.failure
+  const failure = failureIn(result)
   if (!failure) return result
   throw failure.code === 'CONFLICT' ? new ConflictError(failure.message) : sandboxError(failure)
 }
@@ -138,7 +145,7 @@ async function settle(call) {
   } catch (error) {
     throw internalError(error)
   }
-  const failure = result?.failure
+  const failure = failureIn(result)
   if (!failure) return result
   throw failure.code === 'CONFLICT' ? await conflictError(failure.message) : sandboxError(failure)
 }

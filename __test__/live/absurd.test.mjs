@@ -73,7 +73,7 @@ const ABSURD = [
   [],
   [null],
   [[]],
-  new Array(2 ** 32 - 1),
+  Object.assign([], { length: 2 ** 32 - 1 }),
   {},
   { length: -1 },
   { __proto__: null },

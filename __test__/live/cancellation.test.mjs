@@ -65,6 +65,24 @@ test("three calls end with one signal, whose onabort stays the caller's", () =>
     assert.equal(await sleepers(session), 0)
   }))
 
+test('many calls may share a signal', () =>
+  inSession({}, async session => {
+    const warnings = []
+    const warned = warning => warnings.push(String(warning))
+    process.on('warning', warned)
+    const controller = new AbortController()
+    const { signal } = controller
+    await Promise.all(Array.from({ length: 25 }, () => session.list('.', { signal })))
+    const running = Array.from({ length: 25 }, () =>
+      failureOf(session.exec({ command: 'sleep', args: ['302'], signal })),
+    )
+    await new Promise(resolve => setTimeout(resolve, 200))
+    controller.abort()
+    for (const error of await Promise.all(running)) assert.equal(error.code, 'CANCELLED')
+    process.off('warning', warned)
+    assert.deepEqual(warnings, [])
+  }))
+
 test('a signal that fires afterwards changes nothing, and none of our listeners stays', () =>
   inSession({}, async session => {
     const controller = new AbortController()

@@ -49,7 +49,7 @@ const NAMES = [
 ]
 
 onBoth('a name of any kind is written, read, listed and removed again', {}, async session => {
-  const expected = NAMES.map(name => name.replace('/workspace/', '')).sort((a, b) =>
+  const expected = NAMES.map(name => name.replace('/workspace/', '')).toSorted((a, b) =>
     Buffer.compare(Buffer.from(a), Buffer.from(b)),
   )
   await Promise.all(NAMES.map((name, index) => session.writeFile(name, `${index} ${name}`)))

@@ -35,7 +35,7 @@ for (const image of [BUSYBOX, DEBIAN]) {
       assert.equal(Config.WorkingDir, '/workspace')
       assert.deepEqual(Config.Entrypoint.slice(0, 2), ['/bin/sh', '-c'])
       assert.deepEqual(Config.Healthcheck.Test, ['NONE'])
-      assert.deepEqual(Config.Env.map(line => line.split('=')[0]).sort(), ['HOME', 'PATH', 'TMPDIR'])
+      assert.deepEqual(Config.Env.map(line => line.split('=')[0]).toSorted(), ['HOME', 'PATH', 'TMPDIR'])
       assert.deepEqual([HostConfig.NetworkMode, defaults.network], ['none', 'none'])
       assert.deepEqual([HostConfig.ReadonlyRootfs, defaults.readOnlyRoot], [true, true])
       assert.deepEqual([HostConfig.Memory, HostConfig.MemorySwap], [256 * MIB, 256 * MIB])
@@ -55,7 +55,7 @@ for (const image of [BUSYBOX, DEBIAN]) {
         HostConfig.Ulimits.every(({ Hard, Soft }) => Hard === Soft && Hard <= 1),
         JSON.stringify(HostConfig.Ulimits),
       )
-      assert.deepEqual(HostConfig.Ulimits.map(({ Name }) => Name).sort(), ['core', 'msgqueue'])
+      assert.deepEqual(HostConfig.Ulimits.map(({ Name }) => Name).toSorted(), ['core', 'msgqueue'])
       assert.deepEqual(HostConfig.Tmpfs, {
         '/workspace': `rw,nosuid,nodev,noexec,size=${64 * MIB},nr_inodes=16384,uid=65534,gid=65534,mode=0700`,
       })
@@ -65,7 +65,7 @@ for (const image of [BUSYBOX, DEBIAN]) {
       const expected = ['', '.environment', '.fingerprint', '.key', '.maker', '.nonce', '.owner'].map(
         part => `zhivex.sandbox${part}`,
       )
-      assert.deepEqual(labels.sort(), expected)
+      assert.deepEqual(labels.toSorted(), expected)
       assert.equal(Config.Labels['zhivex.sandbox.fingerprint'], session.binding.fingerprint)
     }))
 
@@ -127,11 +127,7 @@ for (const image of [BUSYBOX, DEBIAN]) {
         .trim()
         .split('\n')
         .map(line => line.split(' '))
-      const optionsOf = path =>
-        mounts
-          .filter(mount => mount[1] === path)
-          .at(-1)?.[3]
-          .split(',')
+      const optionsOf = path => mounts.findLast(mount => mount[1] === path)?.[3].split(',')
       assert.ok(optionsOf('/').includes('ro'))
       const workspace = optionsOf('/workspace')
       for (const option of [

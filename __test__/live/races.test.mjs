@@ -23,8 +23,8 @@ onBoth(
   { limits: { commandTimeoutMs: 60_000 } },
   async session => {
     const outside = await sh(session, 'cat /etc/passwd /etc/hostname /etc/hosts 2>/dev/null; ls /etc')
-    let racing = true
-    const swapping = sh(session, SWAP).finally(() => (racing = false))
+    const race = { on: true }
+    const swapping = sh(session, SWAP).finally(() => (race.on = false))
     const codes = new Map()
     const attempt = async operation => {
       try {
@@ -35,7 +35,7 @@ onBoth(
       }
     }
     const loop = async operation => {
-      while (racing) {
+      while (race.on) {
         const code = await attempt(operation)
         codes.set(code, (codes.get(code) ?? 0) + 1)
       }

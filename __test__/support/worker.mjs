@@ -26,4 +26,5 @@ if (what === 'whole') {
   session.writeFile('f', new Uint8Array(1_000_000)).catch(ignore)
   environment.acquire({ runId: `${run}-other` }).catch(ignore)
 }
+// oxlint-disable-next-line unicorn/require-post-message-target-origin -- that is of windows, not of ports
 parentPort.postMessage(what)

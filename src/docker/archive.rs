@@ -24,6 +24,9 @@ const TAR_MESSAGE_BYTES: u64 = 4096;
 /// A working `tar` says less than this; one that says more is stopped.
 const TAR_OUTPUT_BYTES: u64 = 1024 * 1024;
 
+/// GNU tar takes more arguments from this variable; those of a container's environment are not ours.
+const PLAIN_TAR: &str = "TAR_OPTIONS=";
+
 impl Client {
   /// Unpacks a tar below `path`.
   pub(super) async fn put(&self, id: &str, path: &str, body: ArchiveBody) -> Result<()> {
@@ -80,7 +83,7 @@ impl Client {
       // -o: the files belong to whoever unpacks them, whatever the archive says.
       cmd: ["/bin/tar", "-x", "-o", "-f", "-", "-C", path].map(str::to_owned).to_vec(),
       user: String::new(),
-      env: Vec::new(),
+      env: vec![PLAIN_TAR.to_owned()],
       working_dir: "/".to_owned(),
       timeout: ARCHIVE_TIMEOUT,
       max_output_bytes: TAR_OUTPUT_BYTES,
@@ -107,7 +110,8 @@ impl Client {
   pub(super) async fn get(&self, id: &str, path: &str, max_bytes: u64) -> Result<ByteStream> {
     let (parent, name) = split_path(path)?;
     let cmd = ["/bin/tar", "-c", "-f", "-", "-C", parent, "--", name].map(str::to_owned);
-    let spec = ExecSpec { cmd: &cmd, user: "", env: &[], working_dir: "/" };
+    let env = [PLAIN_TAR.to_owned()];
+    let spec = ExecSpec { cmd: &cmd, user: "", env: &env, working_dir: "/" };
     let deadline = Instant::now() + ARCHIVE_TIMEOUT;
     let opened = self.open_exec(id, spec, Stdin::Empty, deadline, &Cancel::new()).await;
     let exec = opened.map_err(|unopened| unopened.error)?;

@@ -25,7 +25,7 @@ impl ExecSandbox {
     cancel: &Cancel,
   ) -> Result<FileRange> {
     let (parent, name) = parent_and_name(path, "read")?;
-    let args = [parent.absolute(), name, offset.saturating_add(1).to_string(), limit.to_string()];
+    let args = [parent.absolute(), name, offset.to_string(), limit.to_string()];
     let output = self.script(READ, args, Stdin::Empty, limit.max(MESSAGE_BYTES), cancel).await?;
     check(&output, path, "read")?;
     let (size, mode) = size_and_mode(&output.stderr).ok_or_else(|| {
@@ -100,7 +100,8 @@ impl ExecSandbox {
     let request = ExecRequest {
       cmd: words.into_iter().chain(args).collect(),
       user: self.user.clone(),
-      env: Vec::new(),
+      // What a program says is looked at (`refusal`), so it has to be said in English.
+      env: vec!["LC_ALL=C".to_owned()],
       working_dir: "/".to_owned(),
       timeout: FILE_OPERATION_TIMEOUT,
       max_output_bytes,

@@ -1,5 +1,5 @@
 //! The shell scripts that do the work inside a container. POSIX `sh` with `stat`, `readlink`, `find`, `mkdir`, `mv`,
-//! `chmod`, `head`, `tail`, `cat`, `rm`, as BusyBox and GNU have them; arguments come as `$1`, `$2` …, never as text of
+//! `chmod`, `head`, `dd`, `cat`, `rm`, as BusyBox and GNU have them; arguments come as `$1`, `$2` …, never as text of
 //! the script.
 //!
 //! A directory is entered with `cd -P` and its physical path compared with the one asked for: what follows works on
@@ -26,7 +26,8 @@ pub mod code {
   pub const CUT: i64 = 47;
 }
 
-/// `$1` directory, `$2` name, `$3` first byte counted from 1, `$4` how many. Size and mode in one line of standard
+/// `$1` directory, `$2` name, `$3` how many bytes to leave out, `$4` how many to read. `dd` seeks there, however far it is
+/// (the `tail` of BusyBox cannot). Size and mode in one line of standard
 /// error, the bytes on standard output.
 pub const READ: &str = r#"cd -P -- "$1" 2>/dev/null || {
   set -f; p= IFS=/
@@ -40,10 +41,13 @@ pub const READ: &str = r#"cd -P -- "$1" 2>/dev/null || {
 [ -f "./$2" ] || exit 44
 [ -r "./$2" ] || exit 45
 exec 3<"./$2" || exit 45
-[ "$(readlink /proc/self/fd/3)" = "$1/$2" ] || exit 41
-stat -L -c '%s %a' /proc/self/fd/3 >&2 || exit 45
-if [ "$3" = 1 ]; then exec head -c "$4" <&3; fi
-tail -c "+$3" <&3 | head -c "$4""#;
+[ "$(readlink /proc/self/fd/3; echo .)" = "$1/$2
+." ] || exit 41
+s=$(stat -L -c '%s %a' /proc/self/fd/3) || exit 45
+echo "$s" >&2
+[ "$3" -lt "${s% *}" ] || exit 0
+[ "$3" = 0 ] || dd bs=1 "skip=$3" count=0 <&3 2>/dev/null || exit 45
+exec head -c "$4" <&3"#;
 
 /// `$1` mode, `$2` name, `$3` temporary name, `$4` size, then the components of the directory. The contents come on
 /// standard input. The file is there whole, or as it was before.
@@ -138,7 +142,9 @@ while [ "$zx_r" -lt 200 ]; do
     while read -r zx_k; do zx_l="$zx_l $zx_k"; done <"$zx_e"
     zx_l=${zx_l##*) }
     set -- $zx_l
-    [ -n "$4" ] && [ "$4" != 1 ] || continue
+    # One that went away meanwhile may have left a child that was not there yet when this round began.
+    [ -n "$4" ] || { zx_f=1; continue; }
+    [ "$4" != 1 ] || continue
     if [ "$4" != "$$" ]; then
       # One look decides: in the middle of an execve(2) a process has no environment for a moment.
       zx_v=$(grep -zsF -e ZHIVEX_EXEC_ID= "/proc/$zx_q/environ" | tr '\000' '\n')
