@@ -41,11 +41,13 @@ pub struct Profile {
   pub nano_cpus: u64,
   pub memory: u64,
   pub tmpfs_mib: u32,
+  /// A program that is there as `/.sandbox/attack`.
+  pub attack: Option<PathBuf>,
 }
 
 impl Default for Profile {
   fn default() -> Self {
-    Self { nano_cpus: 0, memory: 256 << 20, tmpfs_mib: 128 }
+    Self { nano_cpus: 0, memory: 256 << 20, tmpfs_mib: 128, attack: None }
   }
 }
 
@@ -59,7 +61,7 @@ impl Container {
     let image = std::env::var("SANDBOX_TEST_IMAGE").unwrap_or_else(|_| "alpine:3.21".to_owned());
     let binds = [format!("{}:/.sandbox/supervisor:ro", supervisor().display())]
       .into_iter()
-      .chain(std::env::var("SANDBOX_ATTACKS").ok().map(|path| format!("{path}:/.sandbox/attack:ro")))
+      .chain(profile.attack.iter().map(|path| format!("{}:/.sandbox/attack:ro", path.display())))
       .map(|bind| format!("\"{bind}\""))
       .collect::<Vec<_>>()
       .join(",");
