@@ -30,7 +30,6 @@ export async function buildSupervisor(arch = process.arch) {
   if (!target) throw new Error(`No supervisor for ${arch}; there are ${Object.keys(ARCHITECTURES).join(', ')}`)
   const name = target.toUpperCase().replaceAll('-', '_')
   const env = {
-    ...process.env,
     CARGO_TARGET_DIR: TARGET_DIR,
     [`CARGO_TARGET_${name}_RUSTFLAGS`]: '-C target-feature=+crt-static',
     ...(arch === process.arch ? {} : { [`CARGO_TARGET_${name}_LINKER`]: linker }),

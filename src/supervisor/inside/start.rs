@@ -51,6 +51,7 @@ pub fn start() -> Result<Supervisor, u8> {
 
 fn prepare() -> Result<OwnedFd, Errno> {
   limits::for_supervisor()?;
+  signals::settle();
   child::no_new_privileges()?;
   let flags = rustix::fs::fcntl_getfl(std::io::stdin())?;
   rustix::fs::fcntl_setfl(std::io::stdin(), flags | OFlags::NONBLOCK)?;

@@ -8,6 +8,12 @@ use rustix::io::Errno;
 
 use super::last_error;
 
+/// What libc calls a limit's number.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
 /// What the two numbers of a tag add up to: far beyond any number of operations, far below "unlimited".
 const SUM: u64 = 1 << 48;
 
@@ -41,7 +47,7 @@ pub fn set_tag(operation: u64) -> Result<(), Errno> {
 }
 
 /// Sets soft and hard limit of the calling process.
-fn set(resource: libc::__rlimit_resource_t, value: u64) -> Result<(), Errno> {
+fn set(resource: Resource, value: u64) -> Result<(), Errno> {
   let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
   // SAFETY: the limit is a valid structure that outlives the call.
   #[expect(unsafe_code, reason = "resources that rustix does not name")]
@@ -50,12 +56,12 @@ fn set(resource: libc::__rlimit_resource_t, value: u64) -> Result<(), Errno> {
 }
 
 /// Lowers a limit of the calling process; one that is lower stays.
-fn lower(resource: libc::__rlimit_resource_t, value: u64) -> Result<(), Errno> {
+fn lower(resource: Resource, value: u64) -> Result<(), Errno> {
   set(resource, value.min(hard(0, resource)?))
 }
 
 /// Hard limit of a process; 0 is the caller.
-fn hard(pid: i32, resource: libc::__rlimit_resource_t) -> Result<u64, Errno> {
+fn hard(pid: i32, resource: Resource) -> Result<u64, Errno> {
   let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
   // SAFETY: nothing is set; what is read goes into a valid structure that outlives the call.
   #[expect(unsafe_code, reason = "rustix cannot read the limits of another process")]

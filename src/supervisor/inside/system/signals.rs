@@ -24,21 +24,32 @@ pub fn child_hints() -> Result<OwnedFd, Errno> {
   }
 }
 
-/// Gives a new process what a program expects: nothing blocked, nothing ignored, no handler.
-pub fn reset() {
+/// Gives every signal its default disposition, whatever was inherited, except that writing to a closed pipe is an error
+/// and not an end.
+pub fn settle() {
   for signal in 1..=64 {
-    // SAFETY: sets a disposition; signals that cannot be changed (9, 19, libc's own) are refused, which is fine.
-    #[expect(unsafe_code, reason = "rustix has no sigaction")]
-    unsafe {
-      libc::signal(signal, libc::SIG_DFL);
-    }
+    dispose(signal, libc::SIG_DFL);
   }
+  dispose(libc::SIGPIPE, libc::SIG_IGN);
+}
+
+/// Gives a new process what a program expects: after [`settle`] only this is different.
+pub fn reset() {
+  dispose(libc::SIGPIPE, libc::SIG_DFL);
   let mut none = MaybeUninit::<libc::sigset_t>::uninit();
   // SAFETY: `sigemptyset` initialises the set before it is read.
   #[expect(unsafe_code, reason = "rustix has no sigprocmask")]
   unsafe {
     libc::sigemptyset(none.as_mut_ptr());
     libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+  }
+}
+
+fn dispose(signal: libc::c_int, disposition: libc::sighandler_t) {
+  // SAFETY: no handler is set; signals that cannot be changed (9, 19, libc's own) are refused, which is fine.
+  #[expect(unsafe_code, reason = "rustix has no sigaction")]
+  unsafe {
+    libc::signal(signal, disposition);
   }
 }
 

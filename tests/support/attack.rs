@@ -1,0 +1,204 @@
+//! What a hostile command does: a program for the container, compiled by the tests and linked statically. The first
+//! argument says which attack. Each line it prints is an attempt and what the kernel said, 0 for "done".
+
+use std::ffi::{c_int, c_long, c_ulong, c_void};
+use std::io::Write;
+
+unsafe extern "C" {
+  fn syscall(number: c_long, ...) -> c_long;
+  fn fork() -> c_int;
+  fn setsid() -> c_int;
+  fn getpid() -> c_int;
+  fn kill(pid: c_int, signal: c_int) -> c_int;
+  fn open(path: *const std::ffi::c_char, flags: c_int) -> c_int;
+  fn fcntl(fd: c_int, command: c_int, argument: c_int) -> c_int;
+  fn prctl(option: c_int, argument: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
+  fn _exit(code: c_int) -> !;
+}
+
+#[cfg(target_arch = "x86_64")]
+mod number {
+  pub const SOCKET: i64 = 41;
+  pub const SHMGET: i64 = 29;
+  pub const SEMGET: i64 = 64;
+  pub const MSGGET: i64 = 68;
+  pub const PTRACE: i64 = 101;
+  pub const SETPRIORITY: i64 = 141;
+  pub const SCHED_SETPARAM: i64 = 142;
+  pub const SCHED_SETSCHEDULER: i64 = 144;
+  pub const SCHED_SETAFFINITY: i64 = 203;
+  pub const MQ_OPEN: i64 = 240;
+  pub const IOPRIO_SET: i64 = 251;
+  pub const PRLIMIT64: i64 = 302;
+  pub const VM_READV: i64 = 310;
+  pub const VM_WRITEV: i64 = 311;
+  pub const EXIT: i64 = 60;
+}
+#[cfg(target_arch = "aarch64")]
+mod number {
+  pub const SOCKET: i64 = 198;
+  pub const SHMGET: i64 = 194;
+  pub const SEMGET: i64 = 190;
+  pub const MSGGET: i64 = 186;
+  pub const PTRACE: i64 = 117;
+  pub const SETPRIORITY: i64 = 140;
+  pub const SCHED_SETPARAM: i64 = 118;
+  pub const SCHED_SETSCHEDULER: i64 = 119;
+  pub const SCHED_SETAFFINITY: i64 = 122;
+  pub const MQ_OPEN: i64 = 180;
+  pub const IOPRIO_SET: i64 = 30;
+  pub const PRLIMIT64: i64 = 261;
+  pub const VM_READV: i64 = 270;
+  pub const VM_WRITEV: i64 = 271;
+  pub const EXIT: i64 = 93;
+}
+use number::*;
+
+/// The same on both architectures.
+const IO_URING_SETUP: i64 = 425;
+const PIDFD_OPEN: i64 = 434;
+const PIDFD_GETFD: i64 = 438;
+const LOCKS: i64 = 10;
+const NOFILE: i64 = 7;
+const CPU: i64 = 0;
+
+fn call(number: i64, arguments: [i64; 6]) -> i64 {
+  let [a, b, c, d, e, f] = arguments;
+  unsafe { syscall(number, a, b, c, d, e, f) as i64 }
+}
+
+fn attempt(what: &str, number: i64, arguments: [i64; 6]) {
+  let errno = if call(number, arguments) >= 0 { 0 } else { std::io::Error::last_os_error().raw_os_error().unwrap() };
+  println!("{what} {errno}");
+}
+
+fn pointer<T>(value: &T) -> i64 {
+  std::ptr::from_ref(value) as i64
+}
+
+fn main() {
+  match std::env::args().nth(1).as_deref() {
+    Some("first") => on_process_1(),
+    Some("channels") => channels(),
+    Some("stop") => stop_others(),
+    Some("retag") => retag(),
+    Some("lease") => lease(&std::env::args().nth(2).unwrap()),
+    Some("headless") => headless(),
+    Some("reaper") => reaper(),
+    other => panic!("no attack {other:?}"),
+  }
+}
+
+fn on_process_1() {
+  let none = [0u64; 2];
+  attempt("limit", PRLIMIT64, [1, NOFILE, pointer(&none), 0, 0, 0]);
+  attempt("limit-cpu", PRLIMIT64, [1, CPU, pointer(&none), 0, 0, 0]);
+  attempt("limit-read", PRLIMIT64, [1, NOFILE, 0, pointer(&none), 0, 0]);
+  let own = [64u64, 64];
+  attempt("limit-own", PRLIMIT64, [0, NOFILE, pointer(&own), 0, 0, 0]);
+  attempt("priority", SETPRIORITY, [0, 1, 19, 0, 0, 0]);
+  attempt("priority-user", SETPRIORITY, [2, 0, 19, 0, 0, 0]);
+  attempt("priority-own", SETPRIORITY, [0, 0, 1, 0, 0, 0]);
+  attempt("io-priority", IOPRIO_SET, [1, 1, 0, 0, 0, 0]);
+  let parameter = 0i32;
+  attempt("scheduler", SCHED_SETSCHEDULER, [1, 5, pointer(&parameter), 0, 0, 0]);
+  attempt("parameter", SCHED_SETPARAM, [1, pointer(&parameter), 0, 0, 0, 0]);
+  let cpus = 1u64;
+  attempt("affinity", SCHED_SETAFFINITY, [1, 8, pointer(&cpus), 0, 0, 0]);
+  attempt("affinity-own", SCHED_SETAFFINITY, [0, 8, pointer(&u64::MAX), 0, 0, 0]);
+  attempt("trace", PTRACE, [0x4206, 1, 0, 0, 0, 0]);
+  attempt("read", VM_READV, [1, 0, 0, 0, 0, 0]);
+  attempt("write", VM_WRITEV, [1, 0, 0, 0, 0, 0]);
+  let process = call(PIDFD_OPEN, [1, 0, 0, 0, 0, 0]);
+  attempt("descriptor", PIDFD_GETFD, [process, 1, 0, 0, 0, 0]);
+  let tag = [u64::MAX; 2];
+  attempt("tag-up", PRLIMIT64, [0, LOCKS, pointer(&tag), 0, 0, 0]);
+  attempt("x32", 0x4000_0000 + 39, [0; 6]);
+}
+
+fn channels() {
+  attempt("vsock", SOCKET, [40, 1, 0, 0, 0, 0]);
+  attempt("unix", SOCKET, [1, 1, 0, 0, 0, 0]);
+  attempt("shm", SHMGET, [0, 4096, 0o1600, 0, 0, 0]);
+  attempt("sem", SEMGET, [0, 1, 0o1600, 0, 0, 0]);
+  attempt("msg", MSGGET, [0, 0o1600, 0, 0, 0, 0]);
+  attempt("mq", MQ_OPEN, [pointer(b"q\0"), 0o102, 0o600, 0, 0, 0]);
+  attempt("uring", IO_URING_SETUP, [1, 0, 0, 0, 0, 0]);
+}
+
+/// Stops everything that comes after it, as soon as it is there.
+fn stop_others() {
+  let own = unsafe { getpid() };
+  say("ready");
+  loop {
+    for pid in own + 1..own + 400 {
+      unsafe { kill(pid, 19) };
+    }
+  }
+}
+
+/// Lowers one half of its tag, and leaves a child behind.
+fn retag() {
+  let lower = [1u64; 2];
+  attempt("lower", PRLIMIT64, [0, LOCKS, pointer(&lower), 0, 0, 0]);
+  leave_behind(|| {});
+}
+
+/// A child whose first thread is dead and whose second lives.
+fn headless() {
+  leave_behind(|| {
+    std::thread::spawn(forever);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    call(EXIT, [0; 6]);
+  });
+}
+
+/// A child that collects orphans instead of process 1.
+fn reaper() {
+  leave_behind(|| {
+    unsafe { prctl(36, 1, 0, 0, 0) };
+    for _ in 0..3 {
+      if unsafe { fork() } == 0 {
+        unsafe { setsid() };
+        if unsafe { fork() } == 0 {
+          forever();
+        }
+        unsafe { _exit(0) };
+      }
+    }
+  });
+}
+
+fn leave_behind(then: impl FnOnce()) {
+  if unsafe { fork() } == 0 {
+    unsafe { setsid() };
+    then();
+    forever();
+  }
+  std::thread::sleep(std::time::Duration::from_millis(100));
+}
+
+/// Holds a lease on a file: whoever opens it waits, unless it says that it will not.
+fn lease(path: &str) {
+  let path = std::ffi::CString::new(path).unwrap();
+  let fd = unsafe { open(path.as_ptr(), 2) };
+  // SIGIO, which comes when somebody opens it, must not end this.
+  unsafe extern "C" {
+    fn signal(signal: c_int, handler: *const c_void) -> *const c_void;
+  }
+  unsafe { signal(29, 1 as *const c_void) };
+  let errno = if unsafe { fcntl(fd, 1024, 1) } == 0 { 0 } else { std::io::Error::last_os_error().raw_os_error().unwrap() };
+  say(&format!("lease {errno}"));
+  forever();
+}
+
+fn say(line: &str) {
+  println!("{line}");
+  std::io::stdout().flush().unwrap();
+}
+
+fn forever() {
+  loop {
+    std::thread::sleep(std::time::Duration::from_secs(60));
+  }
+}

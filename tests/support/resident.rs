@@ -1,0 +1,440 @@
+//! A container whose process 1 is the supervisor, and a host that speaks the wire: blocking, one thread, no library.
+#![expect(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test support")]
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use sandbox_docker::supervisor::wire::*;
+
+/// A hang is a failed test. Far above what any test needs on a busy machine.
+pub const HANG: Duration = Duration::from_secs(60);
+/// What the first holder of a test is.
+pub const TOKEN: Token = Token([7; 32]);
+
+/// One request to the engine; status and body.
+pub fn engine(method: &str, path: &str, body: &str) -> (u16, String) {
+  let mut stream = connect();
+  let head = format!(
+    "{method} /v1.41{path} HTTP/1.1\r\nHost: d\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+    body.len()
+  );
+  stream.write_all(head.as_bytes()).unwrap();
+  let mut reply = String::new();
+  stream.read_to_string(&mut reply).unwrap();
+  let status = reply.split(' ').nth(1).unwrap().parse().unwrap();
+  (status, reply.split_once("\r\n\r\n").unwrap().1.to_owned())
+}
+
+fn connect() -> UnixStream {
+  let socket = std::env::var("SANDBOX_TEST_SOCKET").expect("SANDBOX_TEST_SOCKET names the engine's socket");
+  let stream = UnixStream::connect(socket).unwrap();
+  stream.set_read_timeout(Some(HANG)).unwrap();
+  stream.set_write_timeout(Some(HANG)).unwrap();
+  stream
+}
+
+/// What a test wants other than the full profile.
+pub struct Profile {
+  pub nano_cpus: u64,
+  pub memory: u64,
+  pub tmpfs_mib: u32,
+  /// A program that is there as `/.sandbox/attack`.
+  pub attack: Option<PathBuf>,
+}
+
+impl Default for Profile {
+  fn default() -> Self {
+    Self { nano_cpus: 0, memory: 256 << 20, tmpfs_mib: 128, attack: None }
+  }
+}
+
+/// A container, removed at the end of the test however it ends.
+pub struct Container {
+  pub id: String,
+}
+
+impl Container {
+  pub fn create(profile: &Profile) -> Self {
+    let image = std::env::var("SANDBOX_TEST_IMAGE").unwrap_or_else(|_| "alpine:3.21".to_owned());
+    let binds = [format!("{}:/.sandbox/supervisor:ro", supervisor().display())]
+      .into_iter()
+      .chain(profile.attack.iter().map(|path| format!("{}:/.sandbox/attack:ro", path.display())))
+      .map(|bind| format!("\"{bind}\""))
+      .collect::<Vec<_>>()
+      .join(",");
+    let body = format!(
+      r#"{{"Image":"{image}","Entrypoint":["/.sandbox/supervisor"],"Cmd":["/workspace"],"User":"65534:65534","OpenStdin":true,
+      "StdinOnce":false,"AttachStdin":true,"AttachStdout":true,"AttachStderr":true,"Tty":false,"NetworkDisabled":true,
+      "Env":[],"HostConfig":{{"NetworkMode":"none","ReadonlyRootfs":true,"CapDrop":["ALL"],"SecurityOpt":["no-new-privileges"],
+      "PidsLimit":64,"Memory":{},"MemorySwap":{},"NanoCpus":{},"IpcMode":"none","LogConfig":{{"Type":"none"}},"Binds":[{binds}],
+      "Tmpfs":{{"/workspace":"rw,exec,nosuid,nodev,size={}m,uid=65534,gid=65534,mode=0700","/tmp":"rw,exec,nosuid,nodev,size=16m,mode=1777"}}}}}}"#,
+      profile.memory, profile.memory, profile.nano_cpus, profile.tmpfs_mib
+    );
+    let (status, reply) = engine("POST", "/containers/create", &body);
+    assert_eq!(status, 201, "{reply}");
+    let id = reply.split("\"Id\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    Self { id }
+  }
+
+  /// A stream to process 1, hijacked.
+  pub fn attach(&self) -> Stdio {
+    let mut stream = connect();
+    let head = format!(
+      "POST /v1.41/containers/{}/attach?stream=1&stdin=1&stdout=1&stderr=1 HTTP/1.1\r\nHost: d\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n",
+      self.id
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut reply = Vec::new();
+    while !reply.ends_with(b"\r\n\r\n") {
+      let mut byte = [0];
+      stream.read_exact(&mut byte).unwrap();
+      reply.push(byte[0]);
+    }
+    assert!(reply.starts_with(b"HTTP/1.1 101"), "{}", reply.escape_ascii());
+    Stdio { stream, left: 0, is_error: false }
+  }
+
+  pub fn start(&self) {
+    let (status, reply) = engine("POST", &format!("/containers/{}/start", self.id), "");
+    assert_eq!(status, 204, "{reply}");
+  }
+
+  /// Exit code of process 1 once it ended.
+  pub fn wait(&self) -> i64 {
+    let (status, reply) = engine("POST", &format!("/containers/{}/wait", self.id), "");
+    assert_eq!(status, 200, "{reply}");
+    reply.split("\"StatusCode\":").nth(1).unwrap().split(['}', ',']).next().unwrap().trim().parse().unwrap()
+  }
+
+  pub fn is_running(&self) -> bool {
+    engine("GET", &format!("/containers/{}/json", self.id), "").1.contains("\"Running\":true")
+  }
+}
+
+impl Drop for Container {
+  fn drop(&mut self) {
+    let _ = engine("DELETE", &format!("/containers/{}?force=true&v=true", self.id), "");
+  }
+}
+
+/// The supervisor that `scripts/build-supervisor.mjs` built.
+pub fn supervisor() -> PathBuf {
+  let built = std::env::var_os("SANDBOX_SUPERVISOR").map(PathBuf::from);
+  let path = built
+    .unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/supervisor/supervisor-x64"));
+  assert!(path.exists(), "{} is not there: run scripts/build-supervisor.mjs", path.display());
+  path
+}
+
+/// Both directions of an attached stream; the engine's eight-byte headers are taken off what comes.
+pub struct Stdio {
+  stream: UnixStream,
+  left: usize,
+  is_error: bool,
+}
+
+impl Stdio {
+  pub fn write(&mut self, bytes: &[u8]) {
+    self.stream.write_all(bytes).unwrap();
+  }
+
+  pub fn try_clone(&self) -> UnixStream {
+    self.stream.try_clone().unwrap()
+  }
+
+  /// Bytes of process 1's standard output; 0: it ended. `None`: nothing came in time.
+  pub fn read(&mut self, room: &mut [u8], patience: Duration) -> Option<usize> {
+    self.stream.set_read_timeout(Some(patience)).unwrap();
+    loop {
+      if self.left == 0 {
+        let mut header = [0; 8];
+        match self.stream.read(&mut header[..1]) {
+          Ok(0) => return Some(0),
+          Ok(_) => {}
+          Err(_) => return None,
+        }
+        self.stream.set_read_timeout(Some(HANG)).unwrap();
+        self.stream.read_exact(&mut header[1..]).unwrap();
+        self.left = u32::from_be_bytes(header[4..].try_into().unwrap()) as usize;
+        self.is_error = header[0] == 2;
+        continue;
+      }
+      let most = self.left.min(room.len());
+      let count = self.stream.read(&mut room[..most]).unwrap();
+      self.left -= count;
+      if !self.is_error {
+        return Some(count);
+      }
+      eprintln!("process 1 says: {}", room[..count].escape_ascii());
+    }
+  }
+}
+
+/// What came of one operation.
+#[derive(Debug, Default, Clone)]
+pub struct Outcome {
+  pub started: Option<Started>,
+  pub output: Vec<u8>,
+  pub error: Vec<u8>,
+  pub ended: [bool; 3],
+  pub exited: Option<CommandEnd>,
+  pub done: Option<Reply>,
+  /// How far its input may be sent.
+  pub granted: u64,
+}
+
+impl Outcome {
+  pub fn how(&self) -> How {
+    match self.done {
+      Some(Reply::Command(end)) => end.how,
+      ref other => panic!("no command ended: {other:?}"),
+    }
+  }
+
+  pub fn text(&self) -> String {
+    String::from_utf8_lossy(&self.output).into_owned()
+  }
+
+  pub fn failure(&self) -> Failure {
+    match self.done {
+      Some(Reply::Failed(failed)) => failed.failure,
+      ref other => panic!("it did not fail: {other:?}"),
+    }
+  }
+}
+
+/// The holder of a container.
+pub struct Host {
+  pub stdio: Stdio,
+  pub encoder: Encoder,
+  decoder: Decoder,
+  pub welcome: Option<Welcome>,
+  pub refused: Option<Refusal>,
+  pub notices: Vec<(Notice, u64)>,
+  pub operations: HashMap<u64, Outcome>,
+  pub heartbeats: Vec<u64>,
+  pub ended: bool,
+  /// Grant output as it comes.
+  pub greedy: bool,
+  next: u64,
+}
+
+/// How much output an operation may send at first.
+pub const WINDOW: u32 = 256 * 1024;
+
+impl Host {
+  pub fn new(stdio: Stdio, key: u64, fence: u64) -> Self {
+    Self {
+      stdio,
+      encoder: Encoder::new(key, fence),
+      decoder: Decoder::for_host(key, fence),
+      welcome: None,
+      refused: None,
+      notices: Vec::new(),
+      operations: HashMap::new(),
+      heartbeats: Vec::new(),
+      ended: false,
+      greedy: true,
+      next: fence << 32,
+    }
+  }
+
+  /// Says hello and waits for the answer.
+  pub fn greet(&mut self, token: Token, dead_man_ms: u32) {
+    self.send(0, &ToInside::Hello(Hello { token, next_token: token, dead_man_ms }));
+    self.until(|host| host.welcome.is_some() || host.refused.is_some());
+  }
+
+  pub fn send(&mut self, op: u64, message: &ToInside<'_>) {
+    let mut bytes = Vec::new();
+    message.encode(&self.encoder, op, &mut bytes).unwrap();
+    self.stdio.write(&bytes);
+  }
+
+  /// Opens an operation.
+  pub fn open(&mut self, request: &ToInside<'_>) -> u64 {
+    self.next += 1;
+    let op = self.next;
+    self.operations.insert(op, Outcome { granted: INITIAL_WINDOW, ..Outcome::default() });
+    self.send(op, request);
+    op
+  }
+
+  /// Reads until it is so.
+  pub fn until(&mut self, is_so: impl Fn(&Self) -> bool) {
+    let start = Instant::now();
+    while !is_so(self) {
+      assert!(start.elapsed() < HANG, "the supervisor hung");
+      assert!(!self.ended, "process 1 ended; notices {:?}", self.notices);
+      self.read(HANG);
+    }
+  }
+
+  /// Reads for so long.
+  pub fn read_for(&mut self, time: Duration) {
+    let start = Instant::now();
+    while !self.ended && start.elapsed() < time {
+      self.read(Duration::from_millis(20));
+    }
+  }
+
+  pub fn read(&mut self, patience: Duration) {
+    match self.stdio.read(self.decoder.space(), patience) {
+      None => return,
+      Some(0) => {
+        self.ended = true;
+        return;
+      }
+      Some(count) => self.decoder.filled(count),
+    }
+    let mut grants = Vec::new();
+    while let Some(frame) = self.decoder.next_frame() {
+      let op = frame.op;
+      let message = ToHost::decode(&frame).unwrap();
+      match message {
+        ToHost::Welcome(welcome) => self.welcome = Some(welcome),
+        ToHost::Refused(refusal) => self.refused = Some(refusal),
+        ToHost::Heartbeat(number) => self.heartbeats.push(number),
+        ToHost::Notice(notice, count) => self.notices.push((notice, count)),
+        message => {
+          let outcome = self.operations.entry(op).or_default();
+          if let Some(grant) = note(outcome, message) {
+            grants.push((op, grant));
+          }
+        }
+      }
+    }
+    grants.retain(|_| self.greedy);
+    for (op, credit) in grants {
+      self.send(op, &ToInside::Credit(credit));
+    }
+  }
+
+  /// Waits for the end of an operation and acknowledges it.
+  pub fn finish(&mut self, op: u64) -> Outcome {
+    self.until(|host| host.operations[&op].done.is_some());
+    self.send(op, &ToInside::Ack);
+    self.operations.remove(&op).unwrap()
+  }
+
+  /// Sends the input of an operation as it is granted, then its end.
+  pub fn feed(&mut self, op: u64, bytes: &[u8]) {
+    let mut sent = 0;
+    while sent < bytes.len() {
+      let granted = usize::try_from(self.operations[&op].granted).unwrap();
+      let next = granted.min(bytes.len()).min(sent + MAX_DATA);
+      if next > sent {
+        self.send(
+          op,
+          &ToInside::Data(Data { stream: Stream::Input, offset: sent as u64, bytes: &bytes[sent..next] }),
+        );
+        sent = next;
+      } else if self.operations[&op].done.is_some() {
+        return;
+      } else {
+        self.read(HANG);
+      }
+    }
+    self.send(op, &ToInside::End(Stream::Input));
+  }
+
+  /// Begins a command.
+  pub fn spawn(&mut self, argv: &[&str], change: impl FnOnce(&mut Exec<'_>)) -> u64 {
+    let argv = StringsBuf::of(argv).unwrap();
+    let env = StringsBuf::of(["PATH=/usr/bin:/bin:/usr/sbin:/sbin", "A=b"]).unwrap();
+    let mut exec = Exec {
+      window: WINDOW,
+      timeout_ms: 50_000,
+      max_stdout: 1 << 40,
+      max_stderr: 1 << 20,
+      stdin: false,
+      cwd: RelativePath::WORKSPACE,
+      argv: argv.view(),
+      env: env.view(),
+    };
+    change(&mut exec);
+    self.open(&ToInside::Exec(exec))
+  }
+
+  /// Runs a command to its end.
+  pub fn run(&mut self, argv: &[&str]) -> Outcome {
+    let op = self.spawn(argv, |_| {});
+    self.finish(op)
+  }
+
+  pub fn sh(&mut self, script: &str) -> Outcome {
+    self.run(&["sh", "-c", script])
+  }
+
+  pub fn write_file(&mut self, path: &str, contents: &[u8]) -> Outcome {
+    let path = RelativePath::new(path.as_bytes()).unwrap();
+    let op = self.open(&ToInside::WriteFile(WriteFile {
+      mode: 0o640,
+      size: contents.len() as u64,
+      overwrite: true,
+      path,
+    }));
+    self.feed(op, contents);
+    self.finish(op)
+  }
+
+  pub fn read_file(&mut self, path: &str, offset: u64, limit: u64) -> Outcome {
+    let path = RelativePath::new(path.as_bytes()).unwrap();
+    let op = self.open(&ToInside::ReadFile(ReadFile { window: WINDOW, offset, limit, path }));
+    self.finish(op)
+  }
+
+  pub fn list(&mut self, path: &str, depth: u32, limit: u32) -> Outcome {
+    let path = RelativePath::new(path.as_bytes()).unwrap();
+    let op = self.open(&ToInside::List(List { window: WINDOW, depth, limit, path }));
+    self.finish(op)
+  }
+}
+
+/// Paths and kinds of a listing's output.
+pub fn entries(mut bytes: &[u8]) -> Vec<(String, EntryKind, u64, u32)> {
+  let mut all = Vec::new();
+  while let Some((entry, length)) = Entry::read(bytes).unwrap() {
+    all.push((String::from_utf8_lossy(entry.path).into_owned(), entry.kind, entry.size, entry.mode));
+    bytes = &bytes[length..];
+  }
+  assert!(bytes.is_empty());
+  all
+}
+
+fn note(outcome: &mut Outcome, message: ToHost<'_>) -> Option<Credit> {
+  assert!(outcome.done.is_none(), "a frame after the last one: {message:?}");
+  match message {
+    ToHost::Started(started) => outcome.started = Some(started),
+    ToHost::Exited(end) => outcome.exited = Some(end),
+    ToHost::Done(reply) => outcome.done = Some(reply),
+    ToHost::End(stream) => outcome.ended[stream as usize] = true,
+    ToHost::Credit(credit) => outcome.granted = credit.limit,
+    ToHost::Data(data) => {
+      assert!(!outcome.ended[data.stream as usize]);
+      let to = if data.stream == Stream::Output { &mut outcome.output } else { &mut outcome.error };
+      assert_eq!(data.offset, to.len() as u64);
+      to.extend_from_slice(data.bytes);
+      return Some(Credit {
+        stream: data.stream,
+        limit: data.offset + data.bytes.len() as u64 + u64::from(WINDOW),
+      });
+    }
+    other => panic!("not about an operation: {other:?}"),
+  }
+  None
+}
+
+/// A fresh container and its first holder.
+pub fn resident(profile: &Profile) -> (Container, Host) {
+  let container = Container::create(profile);
+  let stdio = container.attach();
+  container.start();
+  let mut host = Host::new(stdio, 0xA1, 1);
+  host.greet(TOKEN, 0);
+  assert_eq!(host.refused, None);
+  (container, host)
+}
