@@ -1,6 +1,6 @@
 // Leases that end, hosts that die, and what a sweep removes.
 import assert from 'node:assert/strict'
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { createMemoryLeaseStore, createMemorySnapshotStore } from '../../index.js'
 import { BUSYBOX, codeOf, engine, eventually, failureOf, lab, runProgram } from '../support/live.mjs'
@@ -28,11 +28,11 @@ test('an expired lease is LEASE_EXPIRED, never an empty workspace, and its conta
 })
 
 test('while held a lease does not end', async () => {
-  const owner = environment({ leaseMs: 300 })
+  const owner = environment({ leaseMs: 1_000 })
   const runId = randomUUID()
   const session = await owner.acquire({ runId })
   await session.writeFile('f', 'kept')
-  await pause(1_000)
+  await pause(2_000)
   assert.equal((await session.readFile('f', { encoding: 'utf8' })).contents, 'kept')
   assert.equal((await failureOf(owner.acquire({ runId }))).name, 'ConflictError')
   assert.deepEqual((await owner.sweep()).expiredRuns, [])
@@ -43,20 +43,20 @@ test('while held a lease does not end', async () => {
 test('a sweep ends expired leases of its owner and no other', async () => {
   const stores = { leaseStore: createMemoryLeaseStore(), snapshotStore: createMemorySnapshotStore() }
   const [mine, other] = [
-    environment({ leaseMs: 300, ...stores }),
-    environment({ leaseMs: 300, ...stores, ownerId: `${ownerId}-other` }),
+    environment({ leaseMs: 2_000, ...stores }),
+    environment({ leaseMs: 2_000, ...stores, ownerId: `${ownerId}-other` }),
   ]
   const runs = { expired: randomUUID(), other: randomUUID(), held: randomUUID() }
   const held = await mine.acquire({ runId: runs.held })
   for (const [owner, runId] of [
-    [mine, runs.expired],
     [other, runs.other],
+    [mine, runs.expired],
   ]) {
     const session = await owner.acquire({ runId })
     await session.release({ status: 'suspended' })
   }
   assert.deepEqual(await mine.sweep(), { expiredRuns: [], removedContainers: [], failures: [] })
-  await pause(400)
+  await pause(2_100)
   assert.deepEqual(await mine.sweep(), { expiredRuns: [runs.expired], removedContainers: [], failures: [] })
   assert.equal((await containers()).length, 1)
   assert.equal((await client.listContainers(`zhivex.sandbox.owner=${ownerId}-other`)).length, 1)
@@ -67,8 +67,10 @@ test('a sweep ends expired leases of its owner and no other', async () => {
 })
 
 /** A process that acquires a run and dies without a word; its container. */
-async function orphan() {
-  await runProgram(ownerId, `await environment.acquire({ runId: 'orphan' }); process.kill(process.pid, 'SIGKILL')`)
+async function orphan(runId) {
+  const program = `await environment.acquire({ runId: ${JSON.stringify(runId)} }); process.kill(process.pid, 'SIGKILL')`
+  const { signal, stderr } = await runProgram(ownerId, program)
+  assert.deepEqual([signal, stderr], ['SIGKILL', ''])
   const [{ Id }] = await containers()
   const { Config, Name } = await client.inspectContainer(Id)
   // A machine without an id cannot know that the process is dead; then the container is left alone for two minutes.
@@ -77,7 +79,7 @@ async function orphan() {
 }
 
 test('a container whose host died is swept, and what only looks like one of ours is not', async () => {
-  const { Id: orphanId, Config, swept } = await orphan()
+  const { Id: orphanId, Config, swept } = await orphan(randomUUID())
   const create = (name, labels) =>
     engine('POST', `/containers/create?name=${name}`, {
       Image: BUSYBOX,
@@ -85,17 +87,16 @@ test('a container whose host died is swept, and what only looks like one of ours
       Labels: { ...Config.Labels, ...labels },
       HostConfig: { NetworkMode: 'none' },
     })
+  const [one, two, three] = [1, 2, 3].map(() => randomBytes(32).toString('hex'))
+  const named = key => `zhivex-sandbox-${key.slice(0, 24)}`
   const strangers = [
     // Labels are inherited by images that are made from our containers; the name is not.
     await create(`stranger-${randomUUID()}`, {}),
-    await create(`zhivex-sandbox-${randomUUID().slice(0, 24)}`, { 'zhivex.sandbox.key': 'f'.repeat(64) }),
+    await create(named(one), { 'zhivex.sandbox.key': 'f'.repeat(64) }),
     // Everything right, of another owner or environment.
-    await create(`zhivex-sandbox-${'a'.repeat(24)}`, {
-      'zhivex.sandbox.key': 'a'.repeat(64),
-      'zhivex.sandbox.owner': `${ownerId}-x`,
-    }),
-    await create(`zhivex-sandbox-${'b'.repeat(24)}`, {
-      'zhivex.sandbox.key': 'b'.repeat(64),
+    await create(named(two), { 'zhivex.sandbox.key': two, 'zhivex.sandbox.owner': `${ownerId}-x` }),
+    await create(named(three), {
+      'zhivex.sandbox.key': three,
       'zhivex.sandbox.fingerprint': `sha256:${'0'.repeat(64)}`,
     }),
   ]
@@ -116,21 +117,24 @@ test('a container whose host died is swept, and what only looks like one of ours
 })
 
 test('a run without a lease whose container still stands is a conflict, until it is swept', async () => {
-  const { Id, swept } = await orphan()
+  const runId = randomUUID()
+  const { Id, swept } = await orphan(runId)
   const owner = environment()
-  const error = await failureOf(owner.acquire({ runId: 'orphan' }))
+  const error = await failureOf(owner.acquire({ runId }))
   assert.equal(error.name, 'ConflictError')
   assert.match(error.message, /sweep/)
   assert.deepEqual((await owner.sweep()).removedContainers, swept)
   if (swept.length === 0) await client.removeContainer(Id)
-  const session = await owner.acquire({ runId: 'orphan' })
+  const session = await owner.acquire({ runId })
   await session.release({ status: 'completed' })
   await owner.close()
 })
 
 test('a container that is being made is not swept', async () => {
   const owner = environment()
-  const acquiring = Promise.all(Array.from({ length: 4 }, (_, index) => owner.acquire({ runId: `made-${index}` })))
+  const acquiring = Promise.all(
+    Array.from({ length: 4 }, (_, index) => owner.acquire({ runId: `${ownerId}-${index}` })),
+  )
   let made = false
   acquiring.finally(() => (made = true)).catch(() => undefined)
   await eventually('all are made', async () => {

@@ -14,7 +14,7 @@ async function cleanUp() {
   for (const { Id } of await containers()) await client.removeContainer(Id)
 }
 
-const USE = `const session = await environment.acquire({ runId: 'r' + process.pid })
+const USE = `const session = await environment.acquire({ runId: 'r' + Date.now() + process.pid })
   const { stdout } = await session.exec({ command: 'echo', args: ['ran'] })
   process.stdout.write(stdout)`
 
@@ -41,7 +41,7 @@ test('it ends by itself when only a client was used, or nothing', async () => {
 test('it may exit in the middle of everything', async () => {
   const program = `${USE}
     for (let n = 0; n < 5; n++) session.exec({ command: 'sleep', args: ['20'] }).catch(() => undefined)
-    environment.acquire({ runId: 'other' + process.pid }).catch(() => undefined)
+    environment.acquire({ runId: 'other' + Date.now() + process.pid }).catch(() => undefined)
     session.list().then(() => process.exit(7))`
   for (let round = 0; round < 3; round++) {
     const { code, signal, stderr } = await runProgram(ownerId, program)

@@ -1,5 +1,6 @@
 // The reference profile row by row: as the engine has it on record, and as a command inside finds it.
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { dockerSandboxSecurityDefaults as defaults } from '../../index.js'
 import { BUSYBOX, DEBIAN, lab, sh } from '../support/live.mjs'
@@ -10,7 +11,7 @@ const MIB = 2 ** 20
 /** A session with nothing but the defaults and a shell. */
 async function withDefaults(image, use, options = {}) {
   const owner = environment({ image, ...options, limits: { cpus: undefined, ...options.limits } })
-  const session = await owner.acquire({ runId: 'profile' })
+  const session = await owner.acquire({ runId: randomUUID() })
   try {
     const [{ Id }] = await containers()
     await use(session, await client.inspectContainer(Id))

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { createDockerSandboxTools } from '../../index.js'
 import { codeOf, eventually, failureOf, lab, sh } from '../support/live.mjs'
 
-const { client, containers, environment, inSession, leavesNothing } = lab()
+const { client, containers, environment, inSession, leavesNothing, ownerId } = lab()
 const TERMINAL = ['completed', 'failed', 'cancelled', 'timed_out']
 
 /** A session that the test releases itself. */
@@ -180,7 +180,7 @@ test('an acquire that is cancelled leaves nothing, whenever that is', () =>
     for (const after of [0, 10, 30, 60, 100, 150, 200, 300]) {
       const controller = new AbortController()
       const reason = new Error('stop')
-      const acquiring = owner.acquire({ runId: `cancelled-${after}`, abortSignal: controller.signal })
+      const acquiring = owner.acquire({ runId: `${ownerId}-${after}`, abortSignal: controller.signal })
       const settled = acquiring.then(
         session => session.release({ status: 'completed' }),
         error => error,

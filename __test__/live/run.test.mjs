@@ -209,6 +209,7 @@ test('twenty that resume one run at once: one wins', async () => {
 
 test('runs of different scopes with one id are apart', async () => {
   const owner = environment()
+  const same = randomUUID()
   const scopes = [
     undefined,
     { tenantId: 'a' },
@@ -216,7 +217,7 @@ test('runs of different scopes with one id are apart', async () => {
     { tenantId: 'a', userId: 'b' },
     { tenantId: 'a', namespace: 'b' },
   ]
-  const sessions = await Promise.all(scopes.map(scope => owner.acquire({ runId: 'same', ...(scope && { scope }) })))
+  const sessions = await Promise.all(scopes.map(scope => owner.acquire({ runId: same, ...(scope && { scope }) })))
   await Promise.all(sessions.map((session, index) => session.writeFile('who', String(index))))
   const found = await Promise.all(sessions.map(session => session.readFile('who', { encoding: 'utf8' })))
   assert.deepEqual(
