@@ -24,7 +24,7 @@ export const STAGES = {
   build: { needs: ['setup'], run: () => build().then(() => ONE) },
   lint: { needs: ['build'], run: lint },
   engine: { needs: ['setup'], run: engine },
-  rust: { needs: ['engine'], run: rust },
+  rust: { needs: ['build', 'engine'], run: rust },
   bun: { needs: ['build', 'engine'], run: bun },
   node: { needs: ['build', 'engine'], run: node },
   types: { needs: ['setup'], run: types },
@@ -34,7 +34,7 @@ export const STAGES = {
 async function lint() {
   const checks = [
     ['cargo', 'fmt', '--check'],
-    ['cargo', 'clippy', '--all-targets', '--no-default-features', '--', '-D', 'warnings'],
+    ['cargo', 'clippy', '--all-targets', '--no-default-features', '--features', 'supervisor', '--', '-D', 'warnings'],
     ['cargo', 'clippy', '--all-targets', '--', '-D', 'warnings'],
     [tool('oxlint'), '--deny-warnings'],
     [tool('prettier'), '--check', '.'],
@@ -48,7 +48,7 @@ async function lint() {
 async function rust({ env }) {
   const results = []
   // Without the default features there is no Node-API at all: the core must build and pass alone.
-  for (const features of [['--no-default-features'], []]) {
+  for (const features of [['--no-default-features', '--features', 'supervisor'], []]) {
     results.push(totalsOf('cargo', await run('cargo', ['test', '--no-fail-fast', ...features], { env })))
   }
   return add(results)

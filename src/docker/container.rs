@@ -58,11 +58,11 @@ pub fn create_body(spec: &ContainerSpec) -> Value {
   set("/HostConfig/Runtime", spec.runtime.as_ref().map(|runtime| json!(runtime)));
   set("/HostConfig/Sysctls", (!spec.sysctls.is_empty()).then(|| json!(spec.sysctls)));
   set("/HostConfig/Ulimits", (!ulimits.is_empty()).then(|| json!(ulimits)));
-  set("/OpenStdin", spec.open_stdin.then(|| json!(true)));
-  set("/StdinOnce", spec.open_stdin.then(|| json!(false)));
-  set("/AttachStdin", spec.open_stdin.then(|| json!(true)));
-  set("/AttachStdout", spec.open_stdin.then(|| json!(true)));
-  set("/HostConfig/AutoRemove", spec.auto_remove.then(|| json!(true)));
+  set("/OpenStdin", spec.open_stdin.then_some(json!(true)));
+  set("/StdinOnce", spec.open_stdin.then_some(json!(false)));
+  set("/AttachStdin", spec.open_stdin.then_some(json!(true)));
+  set("/AttachStdout", spec.open_stdin.then_some(json!(true)));
+  set("/HostConfig/AutoRemove", spec.auto_remove.then_some(json!(true)));
   set("/HostConfig/Mounts", (!mounts.is_empty()).then(|| json!(mounts)));
   set("/HostConfig/LogConfig", spec.no_log.then(|| json!({ "Type": "none" })));
   body

@@ -8,7 +8,6 @@ use futures_util::StreamExt;
 use super::carrier::{self, Carrier};
 use super::connect::{Holding, connect};
 use super::core::Core;
-use super::options::Transport;
 use super::seed::seed_archive;
 use super::spec::{self, Identity};
 use crate::cancel::Cancel;
@@ -47,13 +46,7 @@ pub async fn create_container(
   let image = core.image(cancel).await?;
   let carrier = carrier::choose(core, &image).await?;
   let run = Attempt { core, key, holding, image: &image, cancel };
-  match run.make(&carrier).await {
-    Err(error) if carrier != Carrier::Exec && core.options.transport == Transport::Auto => {
-      let other = carrier::fall_back(core, error)?;
-      run.fill(run.make(&other).await?, contents).await
-    }
-    made => run.fill(made?, contents).await,
-  }
+  run.fill(run.make(&carrier).await?, contents).await
 }
 
 /// One try to make a container.
