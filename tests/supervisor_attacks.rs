@@ -1,7 +1,6 @@
 //! What hostile commands do to process 1 and to each other: each attack is made by a program in a real container, gains
 //! nothing, and hangs nobody. The environment is that of `supervisor_inside.rs`; `rustc` compiles the program.
 #![cfg(all(feature = "supervisor", target_os = "linux"))]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 #[path = "support/resident.rs"]
 mod resident;
@@ -169,4 +168,21 @@ fn links_and_renames_in_a_race_never_lead_out() {
   assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
   host.send(racer, &ToInside::Cancel);
   assert_eq!(host.finish(racer).how(), How::Cancelled);
+}
+
+// Where Landlock knows scopes a command's signals end at itself; elsewhere siblings are one trust domain.
+#[test]
+fn who_kills_everything_kills_itself_and_its_siblings_end_as_what_happened_to_them() {
+  let (container, mut host) = target();
+  let bystander = host.spawn(&["sh", "-c", "read x; echo alive $x"], |exec| exec.stdin = true);
+  host.until(|host| host.operations[&bystander].started.is_some());
+  host.sh("kill -9 -1; sleep 0.1");
+  if host.welcome.as_ref().unwrap().can(Capability::Scoped) {
+    host.feed(bystander, b"indeed\n");
+    assert_eq!(host.finish(bystander).text(), "alive indeed\n");
+  } else {
+    assert_eq!(host.finish(bystander).how(), How::Signaled(9));
+  }
+  assert_eq!(host.run(&["echo", "on"]).text(), "on\n");
+  assert!(container.is_running());
 }

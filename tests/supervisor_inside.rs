@@ -3,7 +3,7 @@
 //! `SANDBOX_TEST_SOCKET` names the engine's socket, `SANDBOX_TEST_IMAGE` an image with BusyBox, `SANDBOX_SUPERVISOR` the
 //! program if it is not where `scripts/build-supervisor.mjs` puts it.
 #![cfg(all(feature = "supervisor", target_os = "linux"))]
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![expect(clippy::print_stdout, reason = "measurements")]
 
 #[path = "support/resident.rs"]
 mod resident;
@@ -575,4 +575,31 @@ fn round_trips_and_commands_are_quick() {
     println!("{what}: p50 {:?}, p99 {:?}", times[times.len() / 2], times[times.len() * 99 / 100]);
     assert!(times[times.len() / 2] < HANG);
   }
+}
+
+/// A number of `/proc/1/status`, which stays readable.
+fn status(host: &mut Host, field: &str) -> i64 {
+  let text = host.run(&["grep", field, "/proc/1/status"]).text();
+  text.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn thousands_of_commands_leave_neither_memory_nor_descriptors_behind() {
+  let (_container, mut host) = resident(&Profile::default());
+  let mut run = |count| {
+    for number in 0..count {
+      assert_eq!(host.run(&["/bin/echo", "x"]).text(), "x\n");
+      host.write_file("file", b"contents");
+      host.list("", 2, 10);
+      if number % 10 == 0 {
+        let op = host.spawn(&["yes"], |exec| exec.max_stdout = 1000);
+        assert_eq!(host.finish(op).how(), How::OutputLimit);
+      }
+    }
+    (status(&mut host, "VmRSS"), status(&mut host, "FDSize"))
+  };
+  let (memory, descriptors) = run(100);
+  let after = run(1500);
+  assert_eq!(after.1, descriptors);
+  assert!(after.0 <= memory + 64, "{memory} KiB became {} KiB", after.0);
 }

@@ -1,5 +1,13 @@
 //! A container whose process 1 is the supervisor, and a host that speaks the wire: blocking, one thread, no library.
-#![expect(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test support")]
+#![expect(
+  dead_code,
+  clippy::expect_used,
+  clippy::indexing_slicing,
+  clippy::panic,
+  clippy::print_stderr,
+  clippy::unwrap_used,
+  reason = "test support"
+)]
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

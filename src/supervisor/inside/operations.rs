@@ -127,7 +127,11 @@ impl Operations {
       return true;
     };
     match self.begin(op, request, context) {
-      Ok(work) => self.active.push(Operation { op, kind, work, awake: true, verdict: None }),
+      Ok(work) => {
+        // A new command has nothing to say until a descriptor of it is ready.
+        let awake = !matches!(work, Work::Command(_));
+        self.active.push(Operation { op, kind, work, awake, verdict: None });
+      }
       Err(reply) => self.finish(op, kind, reply, [0; 3], context.link),
     }
     true

@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
 use super::super::system::child::{self, Forked, Vector};
-use super::super::system::filter::Filter;
 use super::super::system::{domain, limits, signals};
 use super::{never_block, pipe};
 use crate::supervisor::wire::{Capability, Exec, NotStarted};
@@ -16,9 +15,8 @@ const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 /// Room for a directory of the path and a name (`PATH_MAX`).
 const MAX_PROGRAM: usize = 4096;
 
-/// Starts processes: what is the same for all of them.
+/// Starts processes: what is the same for all of them. No new privileges, the filter and most limits are inherited.
 pub struct Launcher {
-  filter: Filter,
   scoped: bool,
   null: OwnedFd,
 }
@@ -43,7 +41,7 @@ struct Theirs {
 impl Launcher {
   /// `null` is `/dev/null`.
   pub fn new(null: OwnedFd) -> Self {
-    Self { filter: Filter::new(), scoped: domain::is_available(), null }
+    Self { scoped: domain::is_available(), null }
   }
 
   /// What commands are kept behind.
@@ -120,11 +118,7 @@ impl Launcher {
     limits::set_tag(tag)?;
     limits::for_command()?;
     signals::reset();
-    child::no_new_privileges()?;
-    if self.scoped {
-      domain::enter()?;
-    }
-    self.filter.install()
+    if self.scoped { domain::enter() } else { Ok(()) }
   }
 }
 
@@ -189,3 +183,6 @@ fn look_up(name: &[u8], path: &[u8], mut execute: impl FnMut(&CStr) -> Errno) ->
   }
   error
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,8 +17,7 @@ fn pipe() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
   rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
 }
 
-/// Makes our end of a pipe one that never blocks; the other end is a description of its own and stays as it is.
+/// Makes our end of a new pipe one that never blocks; the other end is a description of its own and stays as it is.
 fn never_block(fd: &OwnedFd) -> rustix::io::Result<()> {
-  let flags = rustix::fs::fcntl_getfl(fd)?;
-  rustix::fs::fcntl_setfl(fd, flags | rustix::fs::OFlags::NONBLOCK)
+  rustix::fs::fcntl_setfl(fd, rustix::fs::OFlags::NONBLOCK)
 }

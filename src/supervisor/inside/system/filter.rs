@@ -1,4 +1,4 @@
-//! The system call filter of every command, made by hand.
+//! The system call filter of every command, made by hand. Process 1 is behind it too, and so is all that it starts.
 //!
 //! It is about what the kernel allows one user among its own processes whatever they do to hide: limits, priorities and
 //! scheduling of process 1, tracing, and memory and channels that no cgroup of the container or no network owns. The
@@ -72,7 +72,7 @@ const ON_SELF: &[libc::c_long] = &[
   libc::SYS_sched_setaffinity,
 ];
 
-/// The program. It is made once, before any command.
+/// The program. It is installed once, on process 1, before any command.
 pub struct Filter {
   program: Vec<libc::sock_filter>,
 }

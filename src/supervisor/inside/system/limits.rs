@@ -69,24 +69,27 @@ fn hard(pid: i32, resource: Resource) -> Result<u64, Errno> {
   if result == 0 { Ok(limit.rlim_max) } else { Err(last_error()) }
 }
 
-/// Limits of every command. Each bounds something that the kernel counts for a user in all containers together, or
-/// that would write outside the workspace.
+/// Limits of a command that the supervisor itself does not have.
 pub fn for_command() -> Result<(), Errno> {
-  // 1 and not 0: with 0 a pipe in `core_pattern` still gets the dump (`core(5)`).
-  lower(libc::RLIMIT_CORE, 1)?;
   lower(libc::RLIMIT_NOFILE, 1024)?;
-  lower(libc::RLIMIT_SIGPENDING, 256)?;
-  lower(libc::RLIMIT_MSGQUEUE, 0)?;
-  lower(libc::RLIMIT_MEMLOCK, 64 * 1024)?;
-  lower(libc::RLIMIT_RTPRIO, 0)?;
-  lower(libc::RLIMIT_NICE, 0)?;
   // No archive of ours could hold a larger file.
   lower(libc::RLIMIT_FSIZE, crate::limits::MAX_ARCHIVE_FILE_BYTES)
 }
 
-/// The supervisor's own: as many descriptors as may be had, no dump of its memory.
-pub fn for_supervisor() -> Result<(), Errno> {
+/// Limits of the supervisor and so of all commands, once its memory is locked. Each bounds something that the kernel
+/// counts for a user in all containers together, or that would write outside the workspace.
+pub fn for_all() -> Result<(), Errno> {
+  // 1 and not 0: with 0 a pipe in `core_pattern` still gets the dump (`core(5)`).
   lower(libc::RLIMIT_CORE, 1)?;
+  lower(libc::RLIMIT_SIGPENDING, 256)?;
+  lower(libc::RLIMIT_MSGQUEUE, 0)?;
+  lower(libc::RLIMIT_MEMLOCK, 64 * 1024)?;
+  lower(libc::RLIMIT_RTPRIO, 0)?;
+  lower(libc::RLIMIT_NICE, 0)
+}
+
+/// As many descriptors as may be had.
+pub fn raise_descriptors() -> Result<(), Errno> {
   set(libc::RLIMIT_NOFILE, hard(0, libc::RLIMIT_NOFILE)?)
 }
 
