@@ -1,6 +1,7 @@
 //! What hostile commands do to process 1 and to each other: each attack is made by a program in a real container, gains
 //! nothing, and hangs nobody. The environment is that of `supervisor_inside.rs`; `rustc` compiles the program.
 #![cfg(all(feature = "supervisor", target_os = "linux"))]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/resident.rs"]
 mod resident;

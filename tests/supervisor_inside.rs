@@ -3,6 +3,7 @@
 //! `SANDBOX_TEST_SOCKET` names the engine's socket, `SANDBOX_TEST_IMAGE` an image with BusyBox, `SANDBOX_SUPERVISOR` the
 //! program if it is not where `scripts/build-supervisor.mjs` puts it.
 #![cfg(all(feature = "supervisor", target_os = "linux"))]
+#![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(clippy::print_stdout, reason = "measurements")]
 
 #[path = "support/resident.rs"]

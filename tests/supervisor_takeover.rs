@@ -1,6 +1,7 @@
 //! Hosts that die at any byte of what they write: the next one finds the workspace as it was or as it should be, and
 //! nothing of the dead one is ever mixed into what it does itself.
 #![cfg(all(feature = "supervisor", target_os = "linux"))]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/resident.rs"]
 mod resident;
