@@ -17,6 +17,8 @@ pub struct Output {
   /// After the command is gone: how much is left in the pipe. Somebody else may hold its other end, so its end is not
   /// waited for.
   left: Option<u64>,
+  /// More than the cap was written.
+  over: bool,
   ended: bool,
 }
 
@@ -34,7 +36,15 @@ pub enum Pumped {
 impl Output {
   /// A stream that may send `window` bytes at first and `cap` in all.
   pub const fn new(stream: Stream, fd: OwnedFd, window: u32, cap: u64) -> Self {
-    Self { stream, fd: Some(fd), window: SendWindow::new(window as u64), cap, left: None, ended: false }
+    Self {
+      stream,
+      fd: Some(fd),
+      window: SendWindow::new(window as u64),
+      cap,
+      left: None,
+      ended: false,
+      over: false,
+    }
   }
 
   /// Bytes that were sent.
@@ -82,7 +92,8 @@ impl Output {
     let held = self.fd.as_ref().and_then(|fd| rustix::io::ioctl_fionread(fd).ok()).unwrap_or(0);
     let room = self.cap - self.sent();
     self.left = Some(held.min(room));
-    held > room
+    // The byte that was too many may have been read before the end of the command was known.
+    self.over || held > room
   }
 
   /// Waits for the command to write, where it would be of use.
@@ -107,7 +118,10 @@ impl Output {
   fn probe(&mut self, op: u64, link: &mut Link) -> Pumped {
     let Some(fd) = &self.fd else { return Pumped::Idle };
     match rustix::io::read(fd, &mut [0; 1]) {
-      Ok(1..) => Pumped::OverCap,
+      Ok(1..) => {
+        self.over = true;
+        Pumped::OverCap
+      }
       Err(Errno::AGAIN | Errno::INTR) => Pumped::Idle,
       _ => self.end(op, link),
     }
