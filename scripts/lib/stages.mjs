@@ -3,6 +3,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { build, checkGenerated } from '../build.mjs'
+import { buildSupervisor } from '../build-supervisor.mjs'
 import { startEngine } from '../engine.mjs'
 import { IMAGES } from '../images.mjs'
 import { setup } from '../setup.mjs'
@@ -10,6 +11,8 @@ import { ROOT, run } from './run.mjs'
 import { add, single, totalsOf } from './totals.mjs'
 
 const ONE = { passed: 1, failed: 0 }
+// Without the default features there is no Node-API at all; with `supervisor` there is process 1 of the resident transport.
+const CORE = ['--no-default-features', '--features', 'supervisor']
 const TESTS = '__test__'
 // Those that need the engine.
 const LIVE = join(TESTS, 'live')
@@ -24,7 +27,7 @@ export const STAGES = {
   build: { needs: ['setup'], run: () => build().then(() => ONE) },
   lint: { needs: ['build'], run: lint },
   engine: { needs: ['setup'], run: engine },
-  rust: { needs: ['build', 'engine'], run: rust },
+  rust: { needs: ['engine'], run: rust },
   bun: { needs: ['build', 'engine'], run: bun },
   node: { needs: ['build', 'engine'], run: node },
   types: { needs: ['setup'], run: types },
@@ -34,7 +37,7 @@ export const STAGES = {
 async function lint() {
   const checks = [
     ['cargo', 'fmt', '--check'],
-    ['cargo', 'clippy', '--all-targets', '--no-default-features', '--features', 'supervisor', '--', '-D', 'warnings'],
+    ['cargo', 'clippy', '--all-targets', ...CORE, '--', '-D', 'warnings'],
     ['cargo', 'clippy', '--all-targets', '--', '-D', 'warnings'],
     [tool('oxlint'), '--deny-warnings'],
     [tool('prettier'), '--check', '.'],
@@ -47,8 +50,8 @@ async function lint() {
 
 async function rust({ env }) {
   const results = []
-  // Without the default features there is no Node-API at all: the core must build and pass alone.
-  for (const features of [['--no-default-features', '--features', 'supervisor'], []]) {
+  await buildSupervisor()
+  for (const features of [CORE, []]) {
     results.push(totalsOf('cargo', await run('cargo', ['test', '--no-fail-fast', ...features], { env })))
   }
   return add(results)

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::connect::{Holding, connect};
 use super::core::Core;
-use super::create::{Contents, NewContainer, create_container, nonce, remove_ours};
+use super::create::{Contents, NewContainer, create_container, nonce, remove_ours, sandbox};
 use super::heartbeat::beating;
 use super::host::{now_ms, random_token};
 use super::release::claim_and_remove;
@@ -13,7 +12,6 @@ use super::spec;
 use super::status;
 use crate::cancel::Cancel;
 use crate::docker::ByteStream;
-use crate::docker::model::Inspection;
 use crate::error::{Error, Result, fail};
 use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, Scope, SnapshotState, run_key};
@@ -74,8 +72,7 @@ async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
 
 async fn start(core: &Arc<Core>, key: &str, request: &AcquireRequest, cancel: &Cancel) -> Result<Session> {
   let token = random_token()?;
-  let holding = Holding { token: &token, fence: 1 };
-  let made = create_container(core, key, holding, Contents::Seed, cancel).await?;
+  let made = create_container(core, key, &token, Contents::Seed, cancel).await?;
   let written = async {
     let record = LeaseRecord {
       key: key.to_owned(),
@@ -132,34 +129,16 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
   }
   cancel.check(WHAT)?;
   let crashed = record.holder.is_some();
-  let Some(found) = running(core, &record).await? else { return restore(core, record, cancel).await };
+  let Some(sandbox) = running(core, &record).await? else { return restore(core, record, cancel).await };
   // The workspace may change from now on.
   let changed = outdated(record.snapshot_state);
   let record = take_over(core, LeaseRecord { snapshot_state: changed, ..record }).await?;
-  let taken = beating(core, &record, continue_in(core, &found, &record, crashed)).await;
-  let sandbox = match taken {
-    Ok(sandbox) => sandbox,
-    Err(error) => {
-      give_up(core, record).await;
-      return Err(error);
-    }
-  };
-  Ok(Session::open(Arc::clone(core), record, sandbox))
-}
-
-/// Connects to a container that was taken over. Commands of a holder that died may still run, and nobody may work beside
-/// them.
-async fn continue_in(
-  core: &Core,
-  found: &Inspection,
-  record: &LeaseRecord,
-  crashed: bool,
-) -> Result<Arc<dyn Sandbox>> {
-  let sandbox = connect(core, found, holding(record), async { Ok(()) }).await?;
-  if crashed {
-    sandbox.kill_all().await?;
+  if crashed && let Err(error) = beating(core, &record, sandbox.kill_all()).await {
+    // Commands of the holder that died may still run, so nobody may work beside them.
+    give_up(core, record).await;
+    return Err(error);
   }
-  Ok(sandbox)
+  Ok(Session::open(Arc::clone(core), record, sandbox))
 }
 
 const fn outdated(state: SnapshotState) -> SnapshotState {
@@ -178,7 +157,7 @@ async fn give_up(core: &Core, mut record: LeaseRecord) {
 }
 
 /// The run's container if it runs, is the one on record, and has today's limits.
-async fn running(core: &Core, record: &LeaseRecord) -> Result<Option<Inspection>> {
+async fn running(core: &Core, record: &LeaseRecord) -> Result<Option<Arc<dyn Sandbox>>> {
   let found = match core.engine.inspect_container(&record.container_id).await {
     Ok(found) if found.state.running => found,
     Ok(_ended) => return Ok(None),
@@ -195,11 +174,7 @@ async fn running(core: &Core, record: &LeaseRecord) -> Result<Option<Inspection>
     ));
   }
   spec::verify(&found, &core.options)?;
-  Ok(Some(found))
-}
-
-fn holding(record: &LeaseRecord) -> Holding<'_> {
-  Holding { token: &record.token, fence: record.fence }
+  Ok(Some(sandbox(core, &record.container_id)))
 }
 
 async fn take_over(core: &Core, mut record: LeaseRecord) -> Result<LeaseRecord> {
@@ -264,7 +239,7 @@ async fn rebuild(
   core.engine.remove_container(&record.container_id).await.or_else(gone_is_fine)?;
   // One that an earlier attempt made before its process died.
   remove_ours(core, &record.container_name, &record.token).await;
-  create_container(core, &record.key, holding(record), Contents::Snapshot(tar), cancel).await
+  create_container(core, &record.key, &record.token, Contents::Snapshot(tar), cancel).await
 }
 
 async fn put_on_record(core: &Core, record: &LeaseRecord, container: &str) -> Result<LeaseRecord> {

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 
-use super::carrier::{self, Carrier};
-use super::connect::{Holding, connect};
 use super::core::Core;
 use super::seed::seed_archive;
 use super::spec::{self, Identity};
@@ -15,6 +13,7 @@ use crate::docker::ByteStream;
 use crate::docker::model::{ImageInspection, Inspection};
 use crate::error::{Error, Result, fail};
 use crate::sandbox::Sandbox;
+use crate::sandbox::exec::ExecSandbox;
 
 /// A container that was made for a run and is not on record yet.
 pub struct NewContainer {
@@ -38,87 +37,66 @@ pub enum Contents {
 pub async fn create_container(
   core: &Core,
   key: &str,
-  holding: Holding<'_>,
+  token: &str,
   contents: Contents,
   cancel: &Cancel,
 ) -> Result<NewContainer> {
   core.check_enforcement().await?;
   let image = core.image(cancel).await?;
-  let carrier = carrier::choose(core, &image).await?;
-  let run = Attempt { core, key, holding, image: &image, cancel };
-  run.fill(run.make(&carrier).await?, contents).await
-}
-
-/// One try to make a container.
-struct Attempt<'a> {
-  core: &'a Core,
-  key: &'a str,
-  holding: Holding<'a>,
-  image: &'a ImageInspection,
-  cancel: &'a Cancel,
-}
-
-impl Attempt<'_> {
-  /// Creates, checks, starts and connects. Whatever fails, nothing of it stays.
-  async fn make(&self, carrier: &Carrier) -> Result<NewContainer> {
-    let core = self.core;
-    self.cancel.check("Acquiring the sandbox")?;
-    let name = spec::container_name(self.key);
-    let identity =
-      Identity { name: name.clone(), labels: labels(core, self.key, self.holding.token, carrier)? };
-    let spec = spec::container_spec(&core.options, self.image, &identity, carrier);
-    // From here on a container may exist: an error that leaves that open (a lost reply) is followed by a look.
-    let id = match core.engine.create_container(&spec).await {
-      Ok(id) => id,
-      Err(error) => {
-        remove_ours(core, &name, self.holding.token).await;
-        return Err(taken(error, &name));
-      }
-    };
-    match self.run(&id).await {
-      Ok(sandbox) => Ok(NewContainer { id, name, sandbox }),
-      Err(error) => {
-        core.engine.remove_container(&id).await.ok();
-        Err(error)
-      }
+  cancel.check("Acquiring the sandbox")?;
+  let name = spec::container_name(key);
+  let identity = Identity { name: name.clone(), labels: labels(core, key, token)? };
+  let spec = spec::container_spec(&core.options, &image, &identity);
+  // From here on a container may exist: an error that leaves that open (a lost reply) is followed by a look.
+  let id = match core.engine.create_container(&spec).await {
+    Ok(id) => id,
+    Err(error) => {
+      remove_ours(core, &name, token).await;
+      return Err(taken(error, &name));
     }
-  }
-
-  async fn run(&self, id: &str) -> Result<Arc<dyn Sandbox>> {
-    let core = self.core;
-    self.cancel.check("Acquiring the sandbox")?;
-    let found = core.engine.inspect_container(id).await?;
-    check_image(core, &found, self.image)?;
-    spec::verify(&found, &core.options)?;
-    connect(core, &found, self.holding, core.engine.start_container(id)).await
-  }
-
-  async fn fill(&self, made: NewContainer, contents: Contents) -> Result<NewContainer> {
-    match self.contents(made.sandbox.as_ref(), contents).await {
-      Ok(()) => Ok(made),
-      Err(error) => {
-        self.core.engine.remove_container(&made.id).await.ok();
-        Err(error)
-      }
+  };
+  match fill(core, &id, &image, contents, cancel).await {
+    Ok(sandbox) => Ok(NewContainer { id, name, sandbox }),
+    Err(error) => {
+      core.engine.remove_container(&id).await.ok();
+      Err(error)
     }
-  }
-
-  async fn contents(&self, sandbox: &dyn Sandbox, contents: Contents) -> Result<()> {
-    let tar = match contents {
-      Contents::Snapshot(tar) => Some(tar),
-      Contents::Seed => {
-        let tar = seed_archive(self.core, self.cancel).await?;
-        tar.map(|tar| futures_util::stream::iter([Ok(tar)]).boxed())
-      }
-    };
-    if let Some(tar) = tar {
-      sandbox.import(tar, self.cancel).await?;
-    }
-    self.cancel.check("Acquiring the sandbox")
   }
 }
 
-fn labels(core: &Core, key: &str, token: &str, carrier: &Carrier) -> Result<BTreeMap<String, String>> {
+/// What can be done in a container of this environment that runs.
+pub fn sandbox(core: &Core, container: &str) -> Arc<dyn Sandbox> {
+  let owner = core.options.user.into();
+  Arc::new(ExecSandbox::new(Arc::clone(&core.engine), container.to_owned(), owner, BTreeMap::new()))
+}
+
+async fn fill(
+  core: &Core,
+  id: &str,
+  image: &ImageInspection,
+  contents: Contents,
+  cancel: &Cancel,
+) -> Result<Arc<dyn Sandbox>> {
+  cancel.check("Acquiring the sandbox")?;
+  let found = core.engine.inspect_container(id).await?;
+  check_image(core, &found, image)?;
+  spec::verify(&found, &core.options)?;
+  core.engine.start_container(id).await?;
+  let sandbox = sandbox(core, id);
+  let tar = match contents {
+    Contents::Snapshot(tar) => Some(tar),
+    Contents::Seed => {
+      seed_archive(core, cancel).await?.map(|tar| futures_util::stream::iter([Ok(tar)]).boxed())
+    }
+  };
+  if let Some(tar) = tar {
+    sandbox.import(tar, cancel).await?;
+  }
+  cancel.check("Acquiring the sandbox")?;
+  Ok(sandbox)
+}
+
+fn labels(core: &Core, key: &str, token: &str) -> Result<BTreeMap<String, String>> {
   let pairs = [
     (spec::LABEL, "1"),
     (spec::LABEL_OWNER, core.owner_id.as_str()),
@@ -127,7 +105,6 @@ fn labels(core: &Core, key: &str, token: &str, carrier: &Carrier) -> Result<BTre
     (spec::LABEL_NONCE, &nonce(token)),
     (spec::LABEL_ENVIRONMENT, core.options.id.as_str()),
     (spec::LABEL_MAKER, &core.host.maker()),
-    (spec::LABEL_TRANSPORT, if *carrier == Carrier::Exec { "exec" } else { "resident" }),
   ];
   Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }

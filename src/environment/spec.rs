@@ -8,11 +8,9 @@ use std::collections::BTreeMap;
 
 pub use verify::{enforcement_gaps, verify};
 
-use super::carrier::Carrier;
 use super::options::{Limits, NetworkPolicy, Options};
 use super::search_path;
 use crate::docker::model::{ContainerSpec, ImageInspection};
-use crate::supervisor::volume::{MOUNT, PROGRAM};
 use crate::workspace::path::WORKSPACE_ROOT;
 
 /// Marks everything of ours on an engine, with the value `1`.
@@ -29,18 +27,8 @@ pub const LABEL_NONCE: &str = "zhivex.sandbox.nonce";
 pub const LABEL_ENVIRONMENT: &str = "zhivex.sandbox.environment";
 /// The process that made it, so that what it left behind can be told from what it is about to put on record.
 pub const LABEL_MAKER: &str = "zhivex.sandbox.maker";
-/// `exec` or `resident`: what process 1 is.
-pub const LABEL_TRANSPORT: &str = "zhivex.sandbox.transport";
-const OUR_LABELS: [&str; 8] = [
-  LABEL,
-  LABEL_OWNER,
-  LABEL_FINGERPRINT,
-  LABEL_KEY,
-  LABEL_NONCE,
-  LABEL_ENVIRONMENT,
-  LABEL_MAKER,
-  LABEL_TRANSPORT,
-];
+const OUR_LABELS: [&str; 7] =
+  [LABEL, LABEL_OWNER, LABEL_FINGERPRINT, LABEL_KEY, LABEL_NONCE, LABEL_ENVIRONMENT, LABEL_MAKER];
 
 /// Process 1 of the engine-only transport: it waits, and takes the exit status of whatever is orphaned inside, as
 /// a shell does while it waits for its own child. An image without a `sleep` that runs ends at once instead of spinning.
@@ -66,26 +54,7 @@ pub fn container_name(key: &str) -> String {
 }
 
 /// The whole profile for a container of this image.
-pub fn container_spec(
-  options: &Options,
-  image: &ImageInspection,
-  identity: &Identity,
-  carrier: &Carrier,
-) -> ContainerSpec {
-  let base = profile(options, image, identity);
-  match carrier {
-    Carrier::Exec => base,
-    Carrier::Resident { volume } => ContainerSpec {
-      entrypoint: Some(vec![PROGRAM.to_owned()]),
-      read_only_volumes: [(volume.clone(), MOUNT.to_owned())].into(),
-      open_stdin: true,
-      auto_remove: true,
-      ..base
-    },
-  }
-}
-
-fn profile(options: &Options, image: &ImageInspection, identity: &Identity) -> ContainerSpec {
+pub fn container_spec(options: &Options, image: &ImageInspection, identity: &Identity) -> ContainerSpec {
   let limits = &options.limits;
   ContainerSpec {
     image: options.image.clone(),

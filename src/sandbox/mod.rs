@@ -1,6 +1,7 @@
 //! What can be done in one running container: one trait, with an implementation for each transport.
 
 pub mod exec;
+#[cfg(feature = "supervisor")]
 pub mod resident;
 
 use std::collections::BTreeMap;
