@@ -418,6 +418,8 @@ export interface SandboxCapabilities {
   readonly outcomes: ExecOutcome[]
   /** No gap between checking a path and using it. */
   readonly raceFreePaths: boolean
+  /** Why it is `exec` although `transport: "auto"` prefers `resident`; not there where it is what was asked for. */
+  readonly fallbackReason?: string
 }
 
 /** Options of `readFile`. */

@@ -179,6 +179,11 @@ impl Link {
     self.0.shared.send(&ToInside::Ack, op).await
   }
 
+  /// Ends the link; every operation that is under way fails.
+  pub fn close(&self) {
+    self.0.shared.break_off(fail!(Released, "The stream to the sandbox was closed by this side."));
+  }
+
   fn shared(&self) -> &Shared {
     &self.0.shared
   }
