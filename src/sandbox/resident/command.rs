@@ -13,13 +13,9 @@ use crate::supervisor::wire::{
   CommandEnd, Exec, How, NotStarted, RelativePath, Reply, Stream, StringsBuf, ToInside,
 };
 
-/// Linux's number of SIGKILL (signal(7)).
-const SIGKILL: u8 = 9;
-
 impl ResidentSandbox {
   pub(super) async fn run(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
     let begun = Instant::now();
-    let already_out_of_memory = self.was_out_of_memory_before();
     let Command { program, args, cwd, env, stdin, timeout, max_output_bytes } = command;
     let argv = strings(std::iter::once(program.as_str()).chain(args.iter().map(String::as_str)))?;
     let mut variables = self.env.clone();
@@ -56,7 +52,7 @@ impl ResidentSandbox {
     if let How::NotStarted(stage, errno) = end.how {
       stderr = format!("{program}: {}\n", not_started(stage, errno)).into_bytes();
     }
-    let (outcome, exit_code, signal) = self.outcome(end, already_out_of_memory).await?;
+    let (outcome, exit_code, signal) = outcome(end)?;
     Ok(CommandResult {
       exit_code,
       signal,
@@ -67,27 +63,19 @@ impl ResidentSandbox {
       duration: begun.elapsed(),
     })
   }
+}
 
-  /// Memory is told from other kills by the engine's flag, which never falls: one that was up before tells nothing.
-  async fn outcome(
-    &self,
-    end: CommandEnd,
-    out_of_memory_before: bool,
-  ) -> Result<(Outcome, Option<i64>, Option<&'static str>)> {
-    Ok(match end.how {
-      How::Exited(code) => (Outcome::Exited, Some(i64::from(code)), None),
-      How::Signaled(SIGKILL) if !out_of_memory_before && self.was_out_of_memory().await => {
-        self.remember_out_of_memory();
-        (Outcome::Oom, None, Some("SIGKILL"))
-      }
-      How::Signaled(number) => (Outcome::Signaled, None, Some(signal_name(number))),
-      How::TimedOut => (Outcome::TimedOut, None, None),
-      How::OutputLimit => (Outcome::OutputLimit, None, None),
-      How::NotStarted(..) => (Outcome::NotStarted, None, None),
-      How::Swept => (Outcome::Signaled, None, Some("SIGKILL")),
-      How::Cancelled => return Err(crate::cancel::cancelled("The sandbox command")),
-    })
-  }
+fn outcome(end: CommandEnd) -> Result<(Outcome, Option<i64>, Option<&'static str>)> {
+  Ok(match end.how {
+    How::Exited(code) => (Outcome::Exited, Some(i64::from(code)), None),
+    How::OutOfMemory => (Outcome::Oom, None, Some("SIGKILL")),
+    How::Signaled(number) => (Outcome::Signaled, None, Some(signal_name(number))),
+    How::TimedOut => (Outcome::TimedOut, None, None),
+    How::OutputLimit => (Outcome::OutputLimit, None, None),
+    How::NotStarted(..) => (Outcome::NotStarted, None, None),
+    How::Swept => (Outcome::Signaled, None, Some("SIGKILL")),
+    How::Cancelled => return Err(crate::cancel::cancelled("The sandbox command")),
+  })
 }
 
 pub(super) fn relative(path: &str) -> Result<RelativePath<'_>> {

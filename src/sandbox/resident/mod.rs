@@ -6,7 +6,6 @@ mod files;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,8 +15,10 @@ use crate::cancel::Cancel;
 use crate::docker::{ByteStream, Engine};
 use crate::error::{Error, ErrorCode, Result, fail};
 use crate::supervisor::link::Link;
+use crate::supervisor::wire::Capability;
 use crate::workspace::path::WorkspacePath;
 
+/// Where the supervisor reads the kernel's count of kills for memory.
 const CAPABILITIES: Capabilities = Capabilities {
   transport: "resident",
   outcomes: &[
@@ -31,20 +32,30 @@ const CAPABILITIES: Capabilities = Capabilities {
   race_free_paths: true,
 };
 
+/// Where it cannot: the end of a command for memory is one by a signal.
+const WITHOUT_MEMORY_KILLS: Capabilities = Capabilities {
+  outcomes: &[
+    Outcome::Exited,
+    Outcome::Signaled,
+    Outcome::TimedOut,
+    Outcome::OutputLimit,
+    Outcome::NotStarted,
+  ],
+  ..CAPABILITIES
+};
+
 /// A running container whose process 1 is our supervisor.
 pub struct ResidentSandbox {
   engine: Arc<dyn Engine>,
   container: String,
   link: Link,
   env: BTreeMap<String, String>,
-  /// The engine's flag was up at some time before now: from then on it tells nothing.
-  out_of_memory: AtomicBool,
 }
 
 impl ResidentSandbox {
   /// Over a link that was opened to this container; commands have `env` and nothing else but their own variables.
   pub fn new(engine: Arc<dyn Engine>, container: String, link: Link, env: BTreeMap<String, String>) -> Self {
-    Self { engine, container, link, env, out_of_memory: AtomicBool::new(false) }
+    Self { engine, container, link, env }
   }
 
   /// A link that broke takes the container with it: whatever answers there is not trusted any more.
@@ -62,25 +73,13 @@ impl ResidentSandbox {
     }
     Err(Error::new(ErrorCode::ContainerLost, format!("{}{facts}", error.message())).with_source(error))
   }
-
-  fn was_out_of_memory_before(&self) -> bool {
-    self.out_of_memory.load(Ordering::Relaxed)
-  }
-
-  fn remember_out_of_memory(&self) {
-    self.out_of_memory.store(true, Ordering::Relaxed);
-  }
-
-  /// True once the kernel has killed something in the container for memory.
-  async fn was_out_of_memory(&self) -> bool {
-    self.engine.inspect_container(&self.container).await.is_ok_and(|found| found.state.oom_killed)
-  }
 }
 
 #[async_trait]
 impl Sandbox for ResidentSandbox {
   fn capabilities(&self) -> &Capabilities {
-    &CAPABILITIES
+    let told_apart = self.link.welcome().can(Capability::MemoryKills);
+    if told_apart { &CAPABILITIES } else { &WITHOUT_MEMORY_KILLS }
   }
 
   async fn read_file(
