@@ -1,7 +1,7 @@
 //! A second stream to process 1: whoever hangs on the first, whoever offers what, the holder of the lease gets through
 //! and nobody else. The environment is that of `supervisor_inside.rs`.
 #![cfg(all(feature = "supervisor", target_os = "linux"))]
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::indexing_slicing, reason = "tests")]
 
 #[path = "support/resident.rs"]
 mod resident;

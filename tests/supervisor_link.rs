@@ -1,7 +1,7 @@
 //! The host's end against real supervisors: the ways in, and what a holder before left in them. The environment is that
 //! of `supervisor_inside.rs`.
 #![cfg(all(feature = "supervisor", target_os = "linux"))]
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/resident.rs"]
 mod resident;

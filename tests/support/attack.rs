@@ -211,7 +211,7 @@ fn on_process_1() {
   attempt("limit-own", PRLIMIT64, [0, NOFILE, pointer(&own), 0, 0, 0]);
   attempt("priority", SETPRIORITY, [0, 1, 19, 0, 0, 0]);
   attempt("priority-user", SETPRIORITY, [2, 0, 19, 0, 0, 0]);
-  attempt("priority-own", SETPRIORITY, [0, 0, 1, 0, 0, 0]);
+  attempt("priority-own", SETPRIORITY, [0, 0, 19, 0, 0, 0]);
   attempt("io-priority", IOPRIO_SET, [1, 1, 0, 0, 0, 0]);
   let parameter = 0i32;
   attempt("scheduler", SCHED_SETSCHEDULER, [1, 5, pointer(&parameter), 0, 0, 0]);

@@ -460,6 +460,15 @@ impl Host {
     self.open(&ToInside::Exec(exec))
   }
 
+  /// The number of a command's first process, once it has executed its program.
+  pub fn pid(&mut self, op: u64) -> u32 {
+    self.until(|host| host.operations[&op].started.is_some());
+    match self.operations[&op].started {
+      Some(Started::Command { pid }) => pid,
+      other => panic!("it is no command: {other:?}"),
+    }
+  }
+
   /// Runs a command to its end.
   pub fn run(&mut self, argv: &[&str]) -> Outcome {
     let op = self.spawn(argv, |_| {});
