@@ -140,6 +140,24 @@ fn a_start_that_somebody_holds_up_ends_by_its_deadline() {
   assert_eq!(host.finish(holder).how(), How::Cancelled);
 }
 
+// Without Landlock a sibling can hold the other end of a command's output for as long as it likes.
+#[test]
+fn a_sibling_that_holds_the_output_of_a_command_holds_up_neither_its_end_nor_its_bytes() {
+  let (_container, mut host) = resident(&Profile { landlock: false, ..Profile::default() });
+  let op = host.spawn(&["sh", "-c", "read x; echo last"], |exec| exec.stdin = true);
+  let pid = host.pid(op);
+  let hold = format!("exec 9>/proc/{pid}/fd/1; echo holds; sleep 30");
+  let holder = host.spawn(&["sh", "-c", &hold], |_| {});
+  host.until(|host| host.operations[&holder].output == b"holds\n");
+  let start = Instant::now();
+  host.feed(op, b"\n");
+  let outcome = host.finish(op);
+  assert_eq!((outcome.how(), outcome.text().as_str()), (How::Exited(0), "last\n"));
+  assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+  host.send(holder, &ToInside::Cancel);
+  assert_eq!(host.finish(holder).how(), How::Cancelled);
+}
+
 #[test]
 fn links_and_renames_in_a_race_never_lead_out() {
   let (_container, mut host) = target();
@@ -233,6 +251,11 @@ fn of_process_1_only_what_is_harmless_can_be_seen() {
     assert_ne!(outcome.how(), How::Exited(0), "{attempt}");
     assert_eq!(outcome.text(), "", "{attempt}");
   }
+  // It handles no signal at all, and blocks only the one that it looks for itself: SIGCHLD.
+  let signals = host.sh("grep -E 'SigBlk|SigCgt|NoNewPrivs|Seccomp:' /proc/1/status | tr -d '\\t\\n'");
+  assert_eq!(signals.text(), "SigBlk:0000000000010000SigCgt:0000000000000000NoNewPrivs:1Seccomp:2");
+  // Started by anybody else it is nothing.
+  assert_eq!(host.run(&["/.sandbox/supervisor", "/workspace"]).how(), How::Exited(80));
   let expected = "/.sandbox/supervisor /workspace ";
   assert_eq!(host.sh("tr '\\0' ' ' </proc/1/cmdline").text(), expected);
   assert_eq!(host.sh("grep -c . /proc/1/limits /proc/1/status >/dev/null && echo yes").text(), "yes\n");

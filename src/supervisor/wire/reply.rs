@@ -107,7 +107,7 @@ numbered! {
     Stale = 2,
     /// So many frames of this holder had a payload or an operation that fits nothing.
     Ignored = 3,
-    /// Processes whose tags did not agree were killed.
+    /// Processes whose tags did not agree, or that traced a command which had to end, were killed.
     Untagged = 4,
     /// Everything had to be killed to end one command.
     KilledAll = 5,
