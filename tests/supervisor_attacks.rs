@@ -104,7 +104,11 @@ fn who_stops_all_that_comes_after_it_stops_neither_process_1_nor_an_answer() {
       resident(&Profile { attack: Some(attack()), landlock, ..Profile::default() });
     let stopper = host.spawn(&[ATTACK, "stop"], |_| {});
     host.until(|host| host.operations[&stopper].output == b"ready\n");
-    let commands: Vec<_> = (0..20).map(|_| host.spawn(&["true"], |exec| exec.timeout_ms = 2_000)).collect();
+    let commands: Vec<_> = (0..20)
+      .map(|number| {
+        host.spawn(&["sleep", if number % 2 == 0 { "0" } else { "0.5" }], |exec| exec.timeout_ms = 3_000)
+      })
+      .collect();
     let start = Instant::now();
     host.write_file("meanwhile", b"x");
     assert_eq!(host.read_file("meanwhile", 0, 1).output, b"x");
