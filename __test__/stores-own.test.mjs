@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SandboxError, createMemoryDockerClient } from '../index.js'
-import { Leases, Snapshots, environment, failureOf, piecesOf } from './support/stores.mjs'
+import { Leases, Snapshots, environment, eventually, failureOf, piecesOf } from './support/stores.mjs'
 
 const setup = (options = {}) => {
   const stores = { leaseStore: new Leases(), snapshotStore: new Snapshots() }
@@ -275,7 +275,7 @@ test('a piece that is no Uint8Array is an error, and the iterator is told to ret
     }
     snapshotStore.overrides.load = () => ({ meta: about, tar: tar() })
     isRubbish(await failureOf(make().acquire({ runId: 'r' })), `snapshotStore.load() tar.next(): ${message}`)
-    await new Promise(resolve => setTimeout(resolve, 50))
+    await eventually('the iterator returned', () => returned > 0)
     assert.equal(returned, 1)
   }
 })

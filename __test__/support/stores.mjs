@@ -124,6 +124,15 @@ export async function failureOf(promise) {
   return assert.fail('it did not reject')
 }
 
+/** Waits until `check` is true; fails after 10 s. */
+export async function eventually(what, check) {
+  const deadline = performance.now() + 10_000
+  while (!check()) {
+    if (performance.now() > deadline) assert.fail(`${what}: not within 10 s`)
+    await new Promise(resolve => setTimeout(resolve, 5))
+  }
+}
+
 /** A directory for the file that asks, removed after its tests. */
 export function temporaryDirectory() {
   const root = mkdtempSync(join(tmpdir(), 'sandbox-stores-'))
