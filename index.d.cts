@@ -41,16 +41,19 @@ export type JsonValue = null | boolean | number | string | JsonValue[] | { [key:
  * - `DOCKER_API`: the engine refused or broke off a request; the message is the engine's.
  * - `NOT_FOUND`: the engine or the workspace has no such thing.
  * - `PATH_INVALID`: a path is malformed, leaves the workspace, or goes through a symbolic link.
- * - `LIMIT`: a documented limit would be passed.
+ * - `LIMIT`: a documented limit would be passed, or the disk of a file store is full.
  * - `CANCELLED`: the caller's signal (then `cause` is its reason) or the end of the session stopped the operation.
  * - `TIMEOUT`: a deadline of this package passed. A command's own time limit is no error but an `outcome`.
  * - `DENIED`: the policy of the environment refuses it.
  * - `LEASE_EXPIRED`: the run's lease ended; its resources are removed.
  * - `CONTAINER_LOST`: the run's container is gone and nothing can restore it.
- * - `SNAPSHOT_INVALID`: the run's snapshot is absent where one is needed, incomplete, or stale.
+ * - `SNAPSHOT_INVALID`: the run's snapshot is absent where one is needed, incomplete, altered, or stale.
  * - `IMAGE_MISSING`: the image is not on the engine, and may not or cannot be pulled.
- * - `CONFIG_INVALID`: an option or argument is wrong; the message names it, what it was and what it may be.
- * - `RELEASED`: the session was released, or the environment closed, before.
+ * - `CONFIG_INVALID`: an option or argument is wrong; the message names it, what it was and what it may be. Also what an
+ *   option leads to: a store of the application's own that fails or answers wrongly, a directory or file of a file store
+ *   that cannot be used.
+ * - `RELEASED`: the session was released, or the environment closed, before; or the worker or process of a store of the
+ *   application's own has ended.
  * - `UNSUPPORTED`: this engine, image or version cannot do it.
  * - `INTERNAL`: a fault of this package; please report it.
  */

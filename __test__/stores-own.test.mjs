@@ -361,6 +361,28 @@ test('a store that never answers is a TIMEOUT that names the method', { timeout:
   }
 })
 
+test('at most 256 calls of a store are under way at a time; more wait', async () => {
+  const { leaseStore, owner } = setup()
+  let [now, most] = [0, 0]
+  const release = []
+  const save = leaseStore.save.bind(leaseStore)
+  leaseStore.save = async (...args) => {
+    most = Math.max(most, ++now)
+    await new Promise(resolve => release.push(resolve))
+    now--
+    return save(...args)
+  }
+  const acquiring = Promise.all(Array.from({ length: 300 }, (_, n) => owner.acquire({ runId: `r${n}` })))
+  await eventually('256 are under way', () => release.length === 256)
+  // Each that ends lets one more in.
+  const letting = setInterval(() => release.splice(0).forEach(resolve => resolve()), 1)
+  const sessions = await acquiring
+  assert.deepEqual([sessions.length, most], [300, 256])
+  await Promise.all(sessions.map(session => session.release({ status: 'completed' })))
+  clearInterval(letting)
+  assert.deepEqual(leaseStore.all(), [])
+})
+
 test('an object that lacks a method is refused by name', () => {
   const { save: _save, ...withoutSave } = { load() {}, save() {}, remove() {}, list() {} }
   for (const [options, message] of [

@@ -1,8 +1,11 @@
 // The stores of this package as the application calls them: memory and files, leases and snapshots.
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import {
   createFileLeaseStore,
   createFileSnapshotStore,
@@ -221,6 +224,13 @@ test('links in the places of files are not followed', async () => {
   assert.equal(readFileSync(target, 'utf8'), 'theirs')
 })
 
+/** Frees what nobody holds: pieces that were read are the runtime's garbage, not the store's memory. */
+function collect() {
+  if (globalThis.Bun) return globalThis.Bun.gc(true)
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+}
+
 test('64 MiB go in and out of a file store without growing memory', async () => {
   const store = createFileSnapshotStore({ directory: fresh() })
   const piece = Buffer.alloc(64 * 1024, 7)
@@ -234,7 +244,7 @@ test('64 MiB go in and out of a file store without growing memory', async () => 
     for await (const found of (await store.load('k')).tar) {
       size += found.length
       if (size % (4 * 1024 * 1024) === 0) {
-        globalThis.Bun?.gc(true)
+        collect()
         most = Math.max(most, process.memoryUsage.rss())
       }
     }
@@ -243,10 +253,35 @@ test('64 MiB go in and out of a file store without growing memory', async () => 
   }
   // What both runtimes keep for themselves is there after the first.
   await pass(1024)
+  collect()
   const before = process.memoryUsage.rss()
   const most = await pass(1024)
   const growth = (most - before) / 1024 / 1024
   assert.ok(growth <= 16, `${growth.toFixed(1)} MiB`)
+})
+
+test('a full disk is a LIMIT that names the file, and what was there stays', async () => {
+  const directory = fresh()
+  const store = createFileSnapshotStore({ directory })
+  await store.save('k', meta, piecesOf([Buffer.from('before')]))
+  const program = `
+    const { createFileSnapshotStore } = await import(${JSON.stringify(new URL('../index.js', import.meta.url).href)})
+    const store = createFileSnapshotStore({ directory: ${JSON.stringify(directory)} })
+    async function* tar() {
+      for (let n = 0; n < 64; n++) yield new Uint8Array(65_536)
+    }
+    const error = await store.save('k', ${JSON.stringify(meta)}, tar()).catch(error => error)
+    console.log(JSON.stringify([error.code, error.message]))`
+  // No file may be longer than 1 MiB: the kernel says so with the error of a file system's own largest file.
+  const shell = 'trap "" XFSZ; ulimit -f 2048; exec "$0" "$@"'
+  const flags = process.versions.bun ? ['-e', program] : ['--input-type=module', '-e', program]
+  const { stdout, stderr } = spawnSync('sh', ['-c', shell, process.execPath, ...flags], { encoding: 'utf8' })
+  assert.equal(stderr, '')
+  const [code, message] = JSON.parse(stdout)
+  assert.equal(code, 'LIMIT')
+  assert.ok(message.startsWith(`Cannot write ${directory}/`) && message.includes('there is no room'), message)
+  assert.equal(String(await bytesOf((await store.load('k')).tar)), 'before')
+  assert.equal(readdirSync(directory).length, 1)
 })
 
 test('a run is kept and restored through file stores', async () => {

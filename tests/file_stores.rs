@@ -1,13 +1,7 @@
 //! File stores that many processes share, and what is left when one of them is killed. The processes are this test's own
 //! program: it runs again with the name of a part to play in its environment.
 #![cfg(unix)]
-#![expect(
-  clippy::unwrap_used,
-  clippy::panic,
-  clippy::indexing_slicing,
-  clippy::print_stdout,
-  reason = "tests"
-)]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -112,6 +106,7 @@ async fn part() {
     "race" => race(&leases).await,
     "write leases" => write_leases(&leases).await,
     "write snapshots" => write_snapshots(&snapshots).await,
+    "pass a snapshot" => pass_a_snapshot(&snapshots).await,
     "use snapshots" => use_snapshots(&snapshots).await,
     other => panic!("{other}"),
   }
@@ -271,4 +266,44 @@ async fn saves_loads_and_removes_of_many_processes_are_whole() {
   }
   loaded(&snapshots).await;
   assert_eq!(names(directory.path(), ".tmp"), 0);
+}
+
+/// The most memory that this process ever had, in KiB.
+#[cfg(target_os = "linux")]
+fn peak_kib() -> u64 {
+  let status = std::fs::read_to_string("/proc/self/status").unwrap();
+  let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+  peak.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn peak_kib() -> u64 {
+  0
+}
+
+const PASSED_PIECES: u64 = 1024;
+
+async fn pass_a_snapshot(store: &FileSnapshotStore) {
+  let before = peak_kib();
+  // 64 MiB, each piece in memory of its own.
+  let pieces = (0..PASSED_PIECES).map(|number| Ok(Bytes::from(vec![(number % 251) as u8; 65_536])));
+  store.save("k", meta(1), futures_util::stream::iter(pieces).boxed()).await.unwrap();
+  let mut found = store.load("k").await.unwrap().unwrap();
+  let mut size = 0;
+  while let Some(piece) = found.tar.next().await {
+    size += piece.unwrap().len() as u64;
+  }
+  say("passed", size);
+  say("grown", peak_kib() - before);
+}
+
+#[tokio::test]
+async fn sixty_four_mebibytes_pass_in_a_few() {
+  let directory = tempfile::tempdir().unwrap();
+  let mut child = start("pass a snapshot", directory.path());
+  let words = said(&mut child);
+  assert!(child.wait().unwrap().success());
+  assert_eq!(words.first(), Some(&("passed".to_owned(), 64 * 1024 * 1024)));
+  let (_, grown) = words.last().unwrap();
+  assert!(*grown <= 16 * 1024, "{grown} KiB");
 }

@@ -105,14 +105,14 @@ impl JsSnapshotStore {
 impl SnapshotStore for JsSnapshotStore {
   async fn load(&self, key: &str) -> Result<Option<Snapshot>> {
     let question = self.question("load", json!([key]), None);
-    let stream = question.stream;
+    // Before the answer: once it has come, JavaScript keeps the iterator until it is told that nobody reads it.
+    let mut tar = JsTar { calls: Arc::clone(&self.calls), stream: question.stream, open: true };
     let answer = self.calls.ask(question, at_most(SNAPSHOT_CALL_TIMEOUT)).await?;
     let meta = value(&self.calls, "load", answer)?;
     if meta.is_null() {
+      tar.open = false;
       return Ok(None);
     }
-    // From here on JavaScript keeps the iterator until it is told that nobody reads it.
-    let tar = JsTar { calls: Arc::clone(&self.calls), stream, open: true };
     let meta = snapshot_meta(meta).map_err(|why| self.calls.rubbish("load", &format!("meta: {why}")))?;
     Ok(Some(Snapshot { meta, tar: tar.stream() }))
   }

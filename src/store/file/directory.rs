@@ -34,15 +34,22 @@ impl Directory {
     }
     // The process may change its working directory later.
     let path = std::path::absolute(path).map_err(|error| failure("Cannot find", Path::new(path), error))?;
+    let is_new = !path.exists();
     let made = DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(&path);
     made.map_err(|error| failure("Cannot make the directory", &path, error))?;
     let directory = Self { path };
     directory.check()?;
-    if let Some(parent) = directory.path.parent() {
-      // Where the parent may not be read, it is the application's and was there before.
-      File::open(parent).and_then(|parent| parent.sync_all()).ok();
+    if is_new {
+      directory.sync_parents();
     }
     Ok(directory)
+  }
+
+  /// Makes the names last that were made on the way to this directory. A parent that may not be read was there before.
+  fn sync_parents(&self) {
+    for parent in self.path.ancestors().skip(1) {
+      File::open(parent).and_then(|parent| parent.sync_all()).ok();
+    }
   }
 
   /// An error where the directory is not there any more.

@@ -156,8 +156,7 @@ async fn links_pipes_and_directories_in_a_records_place_are_refused() {
   act().await.iter().for_each(|error| assert_names(error, "CONFIG_INVALID", &path));
   fs::remove_dir(&path).unwrap();
 
-  let fifo = rustix::fs::FileType::Fifo;
-  rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+  assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
   act().await.iter().for_each(|error| assert_names(error, "CONFIG_INVALID", &path));
 }
 
