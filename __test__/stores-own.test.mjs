@@ -174,6 +174,7 @@ test('null is no record, as undefined is, and a promise of another kind will do'
   const session = await owner.acquire({ runId: 'r' })
   leaseStore.overrides = {}
   const load = leaseStore.load.bind(leaseStore)
+  // oxlint-disable-next-line unicorn/no-thenable -- that is what this test is about
   leaseStore.load = key => ({ then: resolve => load(key).then(resolve) })
   assert.deepEqual((await session.list()).entries, [])
   await session.release({ status: 'completed' })

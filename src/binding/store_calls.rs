@@ -126,7 +126,11 @@ impl Callbacks {
   }
 
   /// Asks, and waits for the answer until `patience` ends.
-  pub async fn ask(&self, question: Question, patience: impl Future<Output = Duration>) -> Result<Answer> {
+  pub(super) async fn ask(
+    &self,
+    question: Question,
+    patience: impl Future<Output = Duration>,
+  ) -> Result<Answer> {
     let method = question.method;
     let asked = async {
       let _place = self.places.acquire().await.map_err(|_| self.gone(method))?;
@@ -208,7 +212,7 @@ impl Callbacks {
 }
 
 /// Patience that ends after a time.
-pub async fn at_most(limit: Duration) -> Duration {
+pub(super) async fn at_most(limit: Duration) -> Duration {
   sleep_until(Instant::now() + limit).await;
   limit
 }

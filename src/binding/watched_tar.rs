@@ -63,7 +63,7 @@ impl Watched {
   }
 
   /// Ends when the store has had what it asked for, and done nothing, for so long.
-  pub async fn stalled(&self, limit: Duration) -> Duration {
+  pub(super) async fn stalled(&self, limit: Duration) -> Duration {
     loop {
       let served = self.state().served;
       let look = match served {
