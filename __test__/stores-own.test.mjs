@@ -67,6 +67,31 @@ test('two environments over one store have one holder', async () => {
   await won[0].value.release({ status: 'completed' })
 })
 
+test('a save that lost the race is a conflict, and leaves no container', async () => {
+  const { leaseStore, client, owner } = setup()
+  leaseStore.overrides.save = () => false
+  const error = await failureOf(owner.acquire({ runId: 'r' }))
+  assert.equal(error.name, 'ConflictError')
+  assert.deepEqual(await client.listContainers('zhivex.sandbox=1'), [])
+})
+
+test('a run that the store says another took over is a conflict for its old holder', async () => {
+  const { leaseStore, owner } = setup()
+  const session = await owner.acquire({ runId: 'r' })
+  const [lease] = leaseStore.all()
+  leaseStore.put({ ...lease, fence: 2 })
+  assert.equal((await failureOf(session.list())).name, 'ConflictError')
+  await session.release({ status: 'completed' })
+  assert.deepEqual(leaseStore.all(), [{ ...lease, fence: 2 }])
+})
+
+test('closing an environment hands its runs back through the store', async () => {
+  const { leaseStore, owner } = setup()
+  await owner.acquire({ runId: 'r' })
+  await owner.close()
+  assert.equal(leaseStore.all()[0].holder, null)
+})
+
 const secret = 'postgres://user:secret@db'
 
 test('what a lease store throws or rejects with is named, and is the cause; its words are not in the message', async () => {
