@@ -9,7 +9,6 @@ const TIMEOUT_MS = 20_000
 
 /** Runs a program that finds the stores as `Leases` and `Snapshots`. Resolves to how it ended; it is killed if it does not. */
 function runProgram(program) {
-  // Not the file of the other tests, whose hooks need a test around them.
   const source = `const { Leases, Snapshots, environment } = await import(${SUPPORT})
     const leaseStore = new Leases()
     const snapshotStore = new Snapshots()
