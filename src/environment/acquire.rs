@@ -95,6 +95,7 @@ async fn start(core: &Arc<Core>, key: &str, request: &AcquireRequest, cancel: &C
       expires_at: core.expiry(),
       status: status::RUNNING.to_owned(),
       snapshot_state: SnapshotState::None,
+      extra: serde_json::Map::new(),
     };
     if core.leases.save(&record, None).await? { Ok(record) } else { Err(held(&request.run_id)) }
   };

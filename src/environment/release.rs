@@ -79,6 +79,7 @@ async fn save_snapshot(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord)
     run_id: record.run_id.clone(),
     fingerprint: record.fingerprint.clone(),
     created_at: now_ms(),
+    extra: serde_json::Map::new(),
   };
   core.snapshots.save(&record.key, meta, tar).await
 }
