@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::carrier::Carrier;
-use super::connect::{Holding, carrier_of, connect};
+use super::connect::{Holding, carrier_of, take_over_container};
 use super::core::Core;
 use super::create::{Contents, NewContainer, create_container, nonce, remove_ours};
 use super::heartbeat::beating;
-use super::host::{now_ms, random_token};
+use super::host::{Previous, now_ms, random_token};
 use super::release::claim_and_remove;
 use super::session::Session;
+use super::snapshot;
 use super::spec;
 use super::status;
 use crate::cancel::Cancel;
@@ -133,7 +134,7 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
     ));
   }
   cancel.check(WHAT)?;
-  let crashed = record.holder.is_some();
+  let before = core.host.previous(record.holder.as_ref());
   let (found, carrier) = match running(core, &record).await? {
     Running::Here(found, carrier) => (found, carrier),
     Running::Lost(why) => return restore(core, record, why, cancel).await,
@@ -141,7 +142,7 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
   // The workspace may change from now on.
   let changed = outdated(record.snapshot_state);
   let record = take_over(core, LeaseRecord { snapshot_state: changed, ..record }).await?;
-  let taken = beating(core, &record, continue_in(core, &found, carrier, &record, crashed)).await;
+  let taken = beating(core, &record, continue_in(core, &found, carrier, &record, before)).await;
   match taken {
     Ok(sandbox) => Ok(Session::open(Arc::clone(core), record, sandbox, None)),
     Err(error) => {
@@ -158,10 +159,10 @@ async fn continue_in(
   found: &Inspection,
   carrier: Carrier,
   record: &LeaseRecord,
-  crashed: bool,
+  before: Previous,
 ) -> Result<Arc<dyn Sandbox>> {
-  let sandbox = connect(core, found, carrier, holding(record), async { Ok(()) }).await?;
-  if crashed {
+  let sandbox = take_over_container(core, found, carrier, holding(record), before).await?;
+  if before != Previous::Nobody {
     sandbox.kill_all().await?;
   }
   Ok(sandbox)
@@ -245,15 +246,10 @@ async fn restore(core: &Arc<Core>, record: LeaseRecord, why: &str, cancel: &Canc
     }
     SnapshotState::Current => {}
   }
-  let snapshot = core.snapshots.load(&record.key).await?.ok_or_else(|| {
-    fail!(
-      SnapshotInvalid,
-      "The container of run {run} {why}, and so is the snapshot that its lease speaks of."
-    )
-  })?;
+  let tar = snapshot::load(core, &record, why).await?;
   // The snapshot stays current until the new container is on record: whatever ends this, the next acquire can try again.
   let record = take_over(core, record).await?;
-  let made = beating(core, &record, rebuild(core, &record, snapshot.tar, cancel)).await;
+  let made = beating(core, &record, rebuild(core, &record, tar, cancel)).await;
   let made = match made {
     Ok(made) => made,
     Err(error) => {

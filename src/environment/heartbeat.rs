@@ -44,9 +44,11 @@ async fn hand_back(session: &Session) {
   session.running().wait().await;
   session.sandbox().detach();
   let mut record = session.record().lock().await;
-  if session.is_released() || !session.is_holder().await.unwrap_or(false) {
+  let Ok(Some(found)) = session.lease().await else { return };
+  if session.is_released() {
     return;
   }
+  record.extra = found.extra;
   record.holder = None;
   // A store that fails here leaves the holder on record, which then falls silent.
   session.core().leases.save(&record, Some(session.fence())).await.ok();
@@ -64,9 +66,14 @@ async fn renew(session: &Session, life: &Cancel) -> bool {
   if life.is_cancelled() {
     return false;
   }
-  let renewed = match session.is_holder().await {
-    Ok(true) => write_beat(session.core(), &mut record).await,
-    lost_or_failed => lost_or_failed,
+  let renewed = match session.lease().await {
+    Ok(Some(found)) => {
+      // What others wrote into it is theirs.
+      record.extra = found.extra;
+      write_beat(session.core(), &mut record).await
+    }
+    Ok(None) => Ok(false),
+    Err(error) => Err(error),
   };
   match renewed {
     Ok(true) | Err(_) => true,

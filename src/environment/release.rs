@@ -8,16 +8,11 @@ use super::acquire::held;
 use super::core::Core;
 use super::create::remove_ours;
 use super::heartbeat::beating;
-use super::host::now_ms;
 use super::session::Session;
+use super::snapshot;
 use super::status;
-use crate::archive::{ArchiveLimits, ReemitOptions, SymlinkRule, reemit};
-use crate::cancel::Cancel;
-use crate::error::{Error, ErrorCode, Result};
-use crate::limits::MAX_ARCHIVE_ENTRIES;
-use crate::sandbox::{Export, Sandbox};
+use crate::error::{Error, Result};
 use crate::store::lease::{LeaseRecord, SnapshotState};
-use crate::store::snapshot::SnapshotMeta;
 
 /// How long operations that are being cancelled may take to end before the container goes without them.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -28,11 +23,13 @@ pub async fn release(session: &Session, status: &str) -> Result<()> {
   session.running().close();
   let mut record = session.record().lock().await;
   let core = session.core();
-  if !session.is_holder().await? {
+  let Some(found) = session.lease().await? else {
     // Somebody else holds the run, or it is gone: nothing here is ours any more.
     let _drained = timeout(DRAIN_TIMEOUT, session.running().wait()).await;
     return Ok(());
-  }
+  };
+  // What others wrote into it is theirs.
+  record.extra = found.extra;
   let _drained = beating(core, &record, timeout(DRAIN_TIMEOUT, session.running().wait())).await;
   if status::is_terminal(status) {
     record.status = status.to_owned();
@@ -44,7 +41,7 @@ pub async fn release(session: &Session, status: &str) -> Result<()> {
 
 async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Result<()> {
   let core = session.core();
-  let saved = beating(core, record, save_snapshot(core, session.sandbox().as_ref(), record)).await;
+  let saved = beating(core, record, snapshot::save(core, session.sandbox().as_ref(), record)).await;
   record.snapshot_state = match (&saved, record.snapshot_state) {
     (Ok(()), _) => SnapshotState::Current,
     (Err(_), SnapshotState::None) => SnapshotState::None,
@@ -55,38 +52,6 @@ async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Resu
   record.expires_at = core.expiry();
   core.leases.save(record, Some(record.fence)).await?;
   saved
-}
-
-/// A vetted tar of the workspace goes to the store, as it is read.
-async fn save_snapshot(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord) -> Result<()> {
-  let limits = &core.options.limits;
-  let Export { tar, base } = sandbox.export(archive_cap(limits.max_workspace_bytes), &Cancel::new()).await?;
-  let tar = reemit(
-    tar,
-    ReemitOptions {
-      base,
-      owner: core.options.user.into(),
-      limits: ArchiveLimits {
-        max_entries: MAX_ARCHIVE_ENTRIES,
-        max_file_bytes: limits.max_workspace_bytes,
-        max_total_bytes: limits.max_workspace_bytes,
-        symlinks: SymlinkRule::Anywhere,
-      },
-      code: ErrorCode::SnapshotInvalid,
-    },
-  );
-  let meta = SnapshotMeta {
-    run_id: record.run_id.clone(),
-    fingerprint: record.fingerprint.clone(),
-    created_at: now_ms(),
-    extra: serde_json::Map::new(),
-  };
-  core.snapshots.save(&record.key, meta, tar).await
-}
-
-/// Headers and padding of many small files can be as long as the files themselves.
-const fn archive_cap(workspace: u64) -> u64 {
-  workspace.saturating_mul(2).saturating_add(64 * 1024 * 1024)
 }
 
 /// Removes container, network, images, snapshot and lease, in this order: the lease goes last, so that what is left
