@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/resident.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
 mod resident;
 
 use std::path::PathBuf;
@@ -18,9 +19,12 @@ use resident::{Container, Host, Profile, resident};
 const ATTACK: &str = "/.sandbox/attack";
 const EPERM: &str = "1";
 
-/// The program, compiled once.
+/// The program, compiled once. `SANDBOX_ATTACK` names it where it was compiled for another architecture.
 fn attack() -> PathBuf {
   static BUILT: OnceLock<PathBuf> = OnceLock::new();
+  if let Some(built) = std::env::var_os("SANDBOX_ATTACK") {
+    return PathBuf::from(built);
+  }
   let build = || {
     let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("attack");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/attack.rs");

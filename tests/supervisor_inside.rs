@@ -1,7 +1,8 @@
 //! The supervisor as process 1 of a real container, from a host that speaks nothing but the wire.
 //!
 //! `SANDBOX_TEST_SOCKET` names the engine's socket, `SANDBOX_TEST_IMAGE` an image with BusyBox, `SANDBOX_SUPERVISOR` the
-//! program if it is not where `scripts/build-supervisor.mjs` puts it.
+//! program if it is not where `scripts/build-supervisor.mjs` puts it. With `SANDBOX_TEST_MACHINE` an emulated machine of
+//! another architecture makes the containers (`scripts/test-arm64.mjs`).
 #![cfg(all(feature = "supervisor", target_os = "linux"))]
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(clippy::print_stdout, reason = "measurements")]

@@ -1,11 +1,8 @@
 // Root file systems for test images, as tar files that are kept between runs.
 
-import { createHash } from 'node:crypto'
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync } from 'node:fs'
-import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { onInterrupt } from './cleanup.mjs'
+import { kept } from './kept.mjs'
 import { must } from './run.mjs'
 import { findOnPath } from './tools.mjs'
 
@@ -16,12 +13,12 @@ const EVIL = '#!/bin/sh\necho evil ran\ntouch /data/evil-ran\nexec /bin/sleep 10
 
 /** BusyBox alone: its applets as links where BusyBox itself would put them, no user database. */
 export function busyboxTar() {
-  return kept('busybox', fillWithBusybox)
+  return kept('busybox', import.meta.url, folder => fillWithBusybox(folder))
 }
 
 /** BusyBox with a first process of its own. */
 export function hostileTar() {
-  return kept('hostile', async folder => {
+  return kept('hostile', import.meta.url, async folder => {
     await fillWithBusybox(folder)
     writeFileSync(join(folder, 'bin/evil'), EVIL, { mode: 0o755 })
   })
@@ -29,7 +26,7 @@ export function hostileTar() {
 
 /** A minimal Debian: GNU tools, a dynamic linker, a user database. Takes about half a minute the first time. */
 export function debianTar() {
-  return kept(`debian-${SUITE}`, async folder => {
+  return kept(`debian-${SUITE}`, import.meta.url, async folder => {
     const mirror = await debianMirror()
     // In a mount namespace of its own: debootstrap mounts /proc in the folder, and may be interrupted.
     const args = ['--mount', 'debootstrap', '--variant=minbase', SUITE, folder, ...mirror]
@@ -43,12 +40,16 @@ export function isStatic(path) {
   return !readFileSync(path).subarray(0, 4096).includes('/ld-')
 }
 
-async function fillWithBusybox(folder) {
+/**
+ * Makes a root file system of BusyBox in a folder. `program` is the BusyBox to put there where it is not this machine's
+ * own, which is asked for its applets: another architecture's cannot be.
+ */
+export async function fillWithBusybox(folder, program) {
   const busybox = findOnPath('busybox')
   if (!busybox || !isStatic(busybox)) throw new Error('No static busybox: install the Debian package busybox-static')
   for (const name of ['bin', 'dev', 'etc', 'proc', 'sys', 'tmp']) mkdirSync(join(folder, name))
   chmodSync(join(folder, 'tmp'), 0o1777)
-  copyFileSync(busybox, join(folder, 'bin/busybox'))
+  copyFileSync(program ?? busybox, join(folder, 'bin/busybox'))
   const applets = await must('listing the applets', busybox, ['--list-full'])
   for (const applet of applets.trim().split('\n')) {
     mkdirSync(dirname(join(folder, applet)), { recursive: true })
@@ -61,32 +62,4 @@ async function debianMirror() {
   const filters = [`Codename: ${SUITE}`, 'Component: main', 'Created-By: Packages']
   const sites = await must('asking apt for its mirror', 'apt-get', ['indextargets', '--format', '$(SITE)', ...filters])
   return sites.trim().split('\n').filter(Boolean).slice(0, 1)
-}
-
-// The tar of what `fill` puts into an empty folder. Its name has a hash of this file, the recipe.
-async function kept(name, fill) {
-  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sandbox-docker')
-  const recipe = createHash('sha256')
-    .update(readFileSync(new URL(import.meta.url)))
-    .digest('hex')
-    .slice(0, 12)
-  const path = join(cache, `${name}-${process.arch}-${recipe}.tar`)
-  if (existsSync(path)) return path
-  mkdirSync(cache, { recursive: true })
-  const folder = mkdtempSync(join(tmpdir(), 'sandbox-docker-rootfs-'))
-  // Renamed when whole, so that neither an interrupted run nor one beside this one leaves half a file.
-  const draft = `${path}.${process.pid}`
-  const remove = () => [folder, draft].forEach(left => rmSync(left, { recursive: true, force: true }))
-  const forget = onInterrupt(remove)
-  try {
-    // mkdtemp makes a folder for this user alone, but it becomes the image's root.
-    chmodSync(folder, 0o755)
-    await fill(folder)
-    await must('packing an image', 'tar', ['--create', '--file', draft, '--directory', folder, '--numeric-owner', '.'])
-    renameSync(draft, path)
-    return path
-  } finally {
-    remove()
-    forget()
-  }
 }
