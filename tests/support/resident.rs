@@ -37,6 +37,11 @@ impl Default for Profile {
   }
 }
 
+/// How many bytes go through at once where a test wants many: emulated, 32 MiB take about as long as a command may.
+pub fn many_bytes() -> u32 {
+  if std::env::var_os("SANDBOX_TEST_MACHINE").is_some() { 4 << 20 } else { 32 << 20 }
+}
+
 /// The supervisor that `scripts/build-supervisor.mjs` built.
 pub fn supervisor() -> PathBuf {
   let built = std::env::var_os("SANDBOX_SUPERVISOR").map(PathBuf::from);
