@@ -2,8 +2,7 @@
 
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { kept } from './kept.mjs'
-import { fillWithBusybox } from './rootfs.mjs'
+import { fillWithBusybox, kept } from './rootfs.mjs'
 import { must } from './run.mjs'
 
 const BUSYBOX = 'busybox-static:arm64'
@@ -19,21 +18,23 @@ const MOUNT_POINTS = ['workspace', '.sandbox']
  * `image/` the root of all containers. Downloads 60 MB the first time.
  */
 export function machineParts() {
-  return kept('machine-arm64', import.meta.url, async folder => {
-    const downloads = mkdtempSync(join(folder, 'download-'))
-    await must('downloading a kernel', 'apt-get', ['download', await kernelPackage(), BUSYBOX], { cwd: downloads })
-    for (const name of readdirSync(downloads))
-      await must(`unpacking ${name}`, 'dpkg-deb', ['-x', name, '.'], { cwd: downloads })
-    const root = join(folder, 'root')
-    for (const name of ['proc', 'sys', 'dev', 'root', 'modules', 'image'])
-      mkdirSync(join(root, name), { recursive: true })
-    await fillWithBusybox(join(root, 'image'), join(downloads, 'bin/busybox'))
-    for (const name of MOUNT_POINTS) mkdirSync(join(root, 'image', name))
-    const kernel = readdirSync(join(downloads, 'boot')).find(name => name.startsWith('vmlinuz-'))
-    copyFileSync(join(downloads, 'boot', kernel), join(folder, 'vmlinuz'))
-    copyModules(join(downloads, 'lib/modules'), join(root, 'modules'))
-    rmSync(downloads, { recursive: true })
-  })
+  return kept('machine-arm64', fill, import.meta.url)
+}
+
+async function fill(folder) {
+  const downloads = mkdtempSync(join(folder, 'download-'))
+  await must('downloading a kernel', 'apt-get', ['download', await kernelPackage(), BUSYBOX], { cwd: downloads })
+  for (const name of readdirSync(downloads))
+    await must(`unpacking ${name}`, 'dpkg-deb', ['-x', name, '.'], { cwd: downloads })
+  const root = join(folder, 'root')
+  for (const name of ['proc', 'sys', 'dev', 'root', 'modules', 'image'])
+    mkdirSync(join(root, name), { recursive: true })
+  await fillWithBusybox(join(root, 'image'), join(downloads, 'bin/busybox'))
+  for (const name of MOUNT_POINTS) mkdirSync(join(root, 'image', name))
+  const kernel = readdirSync(join(downloads, 'boot')).find(name => name.startsWith('vmlinuz-'))
+  copyFileSync(join(downloads, 'boot', kernel), join(folder, 'vmlinuz'))
+  copyModules(join(downloads, 'lib/modules'), join(root, 'modules'))
+  rmSync(downloads, { recursive: true })
 }
 
 async function kernelPackage() {

@@ -1,8 +1,11 @@
 // Root file systems for test images, as tar files that are kept between runs.
 
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync } from 'node:fs'
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { kept } from './kept.mjs'
+import { onInterrupt } from './cleanup.mjs'
 import { must } from './run.mjs'
 import { findOnPath } from './tools.mjs'
 
@@ -13,12 +16,12 @@ const EVIL = '#!/bin/sh\necho evil ran\ntouch /data/evil-ran\nexec /bin/sleep 10
 
 /** BusyBox alone: its applets as links where BusyBox itself would put them, no user database. */
 export function busyboxTar() {
-  return kept('busybox', import.meta.url, folder => fillWithBusybox(folder))
+  return kept('busybox', folder => fillWithBusybox(folder))
 }
 
 /** BusyBox with a first process of its own. */
 export function hostileTar() {
-  return kept('hostile', import.meta.url, async folder => {
+  return kept('hostile', async folder => {
     await fillWithBusybox(folder)
     writeFileSync(join(folder, 'bin/evil'), EVIL, { mode: 0o755 })
   })
@@ -26,7 +29,7 @@ export function hostileTar() {
 
 /** A minimal Debian: GNU tools, a dynamic linker, a user database. Takes about half a minute the first time. */
 export function debianTar() {
-  return kept(`debian-${SUITE}`, import.meta.url, async folder => {
+  return kept(`debian-${SUITE}`, async folder => {
     const mirror = await debianMirror()
     // In a mount namespace of its own: debootstrap mounts /proc in the folder, and may be interrupted.
     const args = ['--mount', 'debootstrap', '--variant=minbase', SUITE, folder, ...mirror]
@@ -62,4 +65,35 @@ async function debianMirror() {
   const filters = [`Codename: ${SUITE}`, 'Component: main', 'Created-By: Packages']
   const sites = await must('asking apt for its mirror', 'apt-get', ['indextargets', '--format', '$(SITE)', ...filters])
   return sites.trim().split('\n').filter(Boolean).slice(0, 1)
+}
+
+/**
+ * The path of the tar of what `fill` puts into an empty folder. Its name has a hash of the recipe: the module at that URL,
+ * this one where none is given.
+ */
+export async function kept(name, fill, recipe = import.meta.url) {
+  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sandbox-docker')
+  const recipe = createHash('sha256')
+    .update(readFileSync(new URL(recipe)))
+    .digest('hex')
+    .slice(0, 12)
+  const path = join(cache, `${name}-${process.arch}-${recipe}.tar`)
+  if (existsSync(path)) return path
+  mkdirSync(cache, { recursive: true })
+  const folder = mkdtempSync(join(tmpdir(), 'sandbox-docker-rootfs-'))
+  // Renamed when whole, so that neither an interrupted run nor one beside this one leaves half a file.
+  const draft = `${path}.${process.pid}`
+  const remove = () => [folder, draft].forEach(left => rmSync(left, { recursive: true, force: true }))
+  const forget = onInterrupt(remove)
+  try {
+    // mkdtemp makes a folder for this user alone, but it becomes the image's root.
+    chmodSync(folder, 0o755)
+    await fill(folder)
+    await must('packing an image', 'tar', ['--create', '--file', draft, '--directory', folder, '--numeric-owner', '.'])
+    renameSync(draft, path)
+    return path
+  } finally {
+    remove()
+    forget()
+  }
 }
