@@ -73,11 +73,11 @@ async function debianMirror() {
  */
 export async function kept(name, fill, recipe = import.meta.url) {
   const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sandbox-docker')
-  const recipe = createHash('sha256')
+  const hash = createHash('sha256')
     .update(readFileSync(new URL(recipe)))
     .digest('hex')
     .slice(0, 12)
-  const path = join(cache, `${name}-${process.arch}-${recipe}.tar`)
+  const path = join(cache, `${name}-${process.arch}-${hash}.tar`)
   if (existsSync(path)) return path
   mkdirSync(cache, { recursive: true })
   const folder = mkdtempSync(join(tmpdir(), 'sandbox-docker-rootfs-'))
