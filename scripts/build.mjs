@@ -6,6 +6,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { buildSupervisor } from './build-supervisor.mjs'
 import { ROOT, run } from './lib/run.mjs'
 
 /** Files that the build writes and the repository holds. */
@@ -13,8 +14,9 @@ export const GENERATED = ['binding.cjs', 'binding.d.cts']
 
 const SOURCES = ['Cargo.toml', 'Cargo.lock', 'build.rs', 'package.json', 'src']
 
-/** Builds for this platform; throws when the build fails. */
+/** Builds for this platform; throws when the build fails. On Linux the supervisor comes first, since the addon embeds it. */
 export async function build({ debug = false } = {}) {
+  if (process.platform === 'linux') await buildSupervisor()
   const napi = join(ROOT, 'node_modules/.bin/napi')
   const args = ['build', '--platform', '--no-const-enum', '--js', GENERATED[0], '--dts', GENERATED[1]]
   const { code } = await run(napi, debug ? args : [...args, '--release'])

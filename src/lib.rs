@@ -2,9 +2,9 @@
 //!
 //! Read it from the inside out. Pure rooms take values and return values: [`stream`] (exec frames, bounded
 //! output, text), [`archive`] (tar rules), [`workspace`] (paths, policy; [`workspace::source`] reads host files).
-//! [`docker`] speaks the Engine API. `supervisor` (a feature, not shipped yet) is process 1 in a container and
-//! the language it speaks. [`sandbox`] is what can be done in one running container. [`store`] keeps
-//! leases and snapshots. [`environment`] is the life of a run. `binding` alone knows Node.
+//! [`docker`] speaks the Engine API. [`supervisor`] is process 1 in a container and the language it speaks. [`sandbox`] is
+//! what can be done in one running container. [`store`] keeps leases and snapshots. [`environment`] is the life of a run.
+//! `binding` alone knows Node.
 
 pub mod archive;
 pub mod cancel;
@@ -15,7 +15,6 @@ pub mod limits;
 pub mod sandbox;
 pub mod store;
 pub mod stream;
-#[cfg(feature = "supervisor")]
 pub mod supervisor;
 pub mod workspace;
 

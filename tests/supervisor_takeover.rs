@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/resident.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
 mod resident;
 
 use std::time::{Duration, Instant};

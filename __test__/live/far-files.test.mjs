@@ -6,17 +6,17 @@ const { leavesNothing, onBoth } = lab()
 const GIB = 2 ** 30
 
 onBoth('a part far behind 4 GiB is read as fast as the first one', {}, async session => {
-  await sh(session, 'printf end | dd of=hole bs=1048576 seek=20480 2>/dev/null')
+  await sh(session, 'printf end | dd of=hole bs=1048576 seek=6144 2>/dev/null')
   for (const [offset, contents] of [
-    [20 * GIB, 'end'],
-    [20 * GIB + 1, 'nd'],
-    [20 * GIB - 2, '\0\0end'],
+    [6 * GIB, 'end'],
+    [6 * GIB + 1, 'nd'],
+    [6 * GIB - 2, '\0\0end'],
     [5 * GIB, '\0'.repeat(9)],
   ]) {
     const read = await session.readFile('hole', { encoding: 'utf8', offset, limit: 9 })
-    assert.deepEqual([read.contents.slice(0, 9), read.size], [contents, 20 * GIB + 3], String(offset))
+    assert.deepEqual([read.contents.slice(0, 9), read.size], [contents, 6 * GIB + 3], String(offset))
   }
-  for (const offset of [20 * GIB + 3, 2 ** 52, Number.MAX_SAFE_INTEGER]) {
+  for (const offset of [6 * GIB + 3, 2 ** 52, Number.MAX_SAFE_INTEGER]) {
     assert.equal((await session.readFile('hole', { encoding: 'utf8', offset })).contents, '', String(offset))
   }
 })

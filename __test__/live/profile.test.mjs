@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { dockerSandboxSecurityDefaults as defaults } from '../../index.js'
-import { BUSYBOX, DEBIAN, lab, sh } from '../support/live.mjs'
+import { BUSYBOX, DEBIAN, MOUNTS, PROCESS_1, lab, mountsOf, sh, transport } from '../support/live.mjs'
 
 const { client, containers, environment, leavesNothing } = lab()
 const MIB = 2 ** 20
@@ -28,13 +28,15 @@ for (const image of [BUSYBOX, DEBIAN]) {
   const name = image.slice(13, -7)
 
   test(`on record [${name}]`, () =>
-    withDefaults(image, (session, { Config, HostConfig, Mounts, Name, State }) => {
+    withDefaults(image, (session, inspection) => {
+      const { Config, HostConfig, Name, State } = inspection
       assert.deepEqual([State.Running, State.Status, State.OOMKilled], [true, 'running', false])
       assert.match(Name, /^\/zhivex-sandbox-[0-9a-f]{24}$/)
       assert.equal(Config.Image, image)
       assert.deepEqual([Config.User, defaults.user], ['65534:65534', '65534:65534'])
       assert.equal(Config.WorkingDir, '/workspace')
-      assert.deepEqual(Config.Entrypoint.slice(0, 2), ['/bin/sh', '-c'])
+      assert.deepEqual(Config.Entrypoint.slice(0, 2), PROCESS_1)
+      assert.deepEqual([HostConfig.AutoRemove, Config.OpenStdin], [transport !== 'exec', transport !== 'exec'])
       assert.deepEqual(Config.Healthcheck.Test, ['NONE'])
       assert.deepEqual(Config.Env.map(line => line.split('=')[0]).toSorted(), ['HOME', 'PATH', 'TMPDIR'])
       assert.deepEqual([HostConfig.NetworkMode, defaults.network], ['none', 'none'])
@@ -60,13 +62,15 @@ for (const image of [BUSYBOX, DEBIAN]) {
       assert.deepEqual(HostConfig.Tmpfs, {
         '/workspace': `rw,nosuid,nodev,noexec,size=${64 * MIB},nr_inodes=16384,uid=65534,gid=65534,mode=0700`,
       })
-      // No volume, so nothing on the engine's disk.
-      assert.deepEqual(Mounts, [])
+      // No volume that can be written, so nothing on the engine's disk.
+      assert.deepEqual(mountsOf(inspection), MOUNTS)
       const labels = Object.keys(Config.Labels).filter(label => label.startsWith('zhivex'))
-      const expected = ['', '.environment', '.fingerprint', '.key', '.maker', '.nonce', '.owner'].map(
-        part => `zhivex.sandbox${part}`,
+      const parts = ['', '.environment', '.fingerprint', '.key', '.maker', '.nonce', '.owner']
+      if (transport !== 'exec') parts.push('.supervisor')
+      assert.deepEqual(
+        labels.toSorted(),
+        parts.map(part => `zhivex.sandbox${part}`),
       )
-      assert.deepEqual(labels.toSorted(), expected)
       assert.equal(Config.Labels['zhivex.sandbox.fingerprint'], session.binding.fingerprint)
     }))
 
@@ -168,15 +172,22 @@ for (const image of [BUSYBOX, DEBIAN]) {
           .split('\n')
           .map(line => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
       )
-      assert.match(found.ZHIVEX_EXEC_ID, /^[0-9a-f]{32}$/)
       assert.match(found.PATH, /^(\/[a-z/]+)(:\/[a-z/]+)*$/)
       assert.ok(!/workspace|tmp/.test(found.PATH), found.PATH)
-      // SHLVL is the shell's own, where it keeps one.
-      const { ZHIVEX_EXEC_ID, PATH, SHLVL, ...rest } = found
-      assert.deepEqual(rest, { HOME: '/workspace', HOSTNAME: 'sandbox', PWD: '/workspace', TMPDIR: '/workspace' })
-      assert.deepEqual([typeof ZHIVEX_EXEC_ID, typeof PATH, SHLVL ?? '1'], ['string', 'string', '1'])
-      const first = await sh(session, 'tr "\\0" "\\n" </proc/1/environ | cut -d= -f1 | sort')
-      assert.equal(first, 'HOME\nHOSTNAME\nPATH\nTMPDIR\n')
+      const { PATH, ...rest } = found
+      if (transport === 'exec') {
+        // What finds the command again, and what an engine and a shell add. SHLVL is there where the shell keeps one.
+        const { ZHIVEX_EXEC_ID, SHLVL, PWD, HOSTNAME, ...others } = rest
+        assert.match(ZHIVEX_EXEC_ID, /^[0-9a-f]{32}$/)
+        assert.deepEqual([PWD, HOSTNAME, SHLVL ?? '1'], ['/workspace', 'sandbox', '1'])
+        assert.deepEqual(others, { HOME: '/workspace', TMPDIR: '/workspace' })
+      } else {
+        assert.deepEqual(rest, { HOME: '/workspace', TMPDIR: '/workspace' })
+      }
+      assert.equal(typeof PATH, 'string')
+      // Process 1 of the resident transport cannot be looked into at all.
+      const first = await sh(session, 'tr "\\0" "\\n" </proc/1/environ 2>/dev/null | cut -d= -f1 | sort')
+      assert.equal(first, transport === 'exec' ? 'HOME\nHOSTNAME\nPATH\nTMPDIR\n' : '')
     }))
 }
 

@@ -14,9 +14,19 @@ if (!socketPath) {
   )
 }
 
+/** The transport that sessions have unless a test asks for one: `SANDBOX_TEST_TRANSPORT`, or the default. */
+export const transport = process.env.SANDBOX_TEST_TRANSPORT ?? 'auto'
+
+/** Process 1 and the mounts of a container of ours, as its inspection has them. */
+export const PROCESS_1 = transport === 'exec' ? ['/bin/sh', '-c'] : ['/.sandbox/supervisor']
+export const mountsOf = ({ Mounts }) => Mounts.map(({ Type, Destination, RW }) => [Type, Destination, RW])
+export const MOUNTS = transport === 'exec' ? [] : [['volume', '/.sandbox', false]]
+
 export const BUSYBOX = 'sandbox-test/busybox:latest'
 export const DEBIAN = 'sandbox-test/debian:latest'
 export const HOSTILE = 'sandbox-test/hostile:latest'
+export const SCRATCH = 'sandbox-test/scratch:latest'
+export const DISTROLESS = 'sandbox-test/distroless:latest'
 
 /** Everything that one file makes carries the file's own owner id, so that files can run beside each other. */
 export function lab() {
@@ -31,6 +41,7 @@ export function lab() {
       image: BUSYBOX,
       pull: 'never',
       shell: 'allow',
+      transport,
       ...options,
       workspace: { id: 'w', ...options.workspace },
       limits: { cpus: 2, ...options.limits },
@@ -155,6 +166,7 @@ export function runProgram(ownerId, program, { started = () => undefined, timeou
     image: BUSYBOX,
     pull: 'never',
     shell: 'allow',
+    transport,
     workspace: { id: 'w' },
     limits: { cpus: 2 },
   }

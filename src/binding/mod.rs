@@ -9,9 +9,12 @@ pub mod cancel;
 pub mod convert;
 pub mod docker;
 pub mod environment;
+pub mod js_stores;
 pub mod outcome;
 pub mod session;
+pub mod store_calls;
 pub mod stores;
+pub mod watched_tar;
 
 use napi_derive::napi;
 
@@ -21,7 +24,7 @@ use crate::error::ErrorCode;
 const ABI: u32 = 1;
 /// The work waits for sockets: few threads carry many runs.
 const WORKER_THREADS: usize = 2;
-/// Reading host sources is all that blocks.
+/// Reading host sources and file stores is all that blocks.
 const BLOCKING_THREADS: usize = 4;
 
 /// The version of these exports.

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use napi::bindgen_prelude::{Env, Uint8Array};
 use napi_derive::napi;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::cancel::{CancelToken, cancel_of};
@@ -109,6 +109,16 @@ pub struct CommandReport {
   pub duration_ms: f64,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CapabilitiesJson<'a> {
+  transport: &'static str,
+  outcomes: Vec<&'static str>,
+  race_free_paths: bool,
+  #[serde(skip_serializing_if = "Option::is_none")]
+  fallback_reason: Option<&'a str>,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ExecJson {
@@ -127,9 +137,13 @@ impl SessionHandle {
   #[napi(catch_unwind)]
   pub fn capabilities_json(&self) -> String {
     let found = self.session.sandbox().capabilities();
-    let outcomes: Vec<_> = found.outcomes.iter().map(|outcome| outcome.as_str()).collect();
-    json!({ "transport": found.transport, "outcomes": outcomes, "raceFreePaths": found.race_free_paths })
-      .to_string()
+    let capabilities = CapabilitiesJson {
+      transport: found.transport,
+      outcomes: found.outcomes.iter().map(|outcome| outcome.as_str()).collect(),
+      race_free_paths: found.race_free_paths,
+      fallback_reason: self.session.instead(),
+    };
+    json!(capabilities).to_string()
   }
 
   /// Decides on a tool call; request and decision as JSON.

@@ -42,8 +42,8 @@ pub fn create_body(spec: &ContainerSpec) -> Value {
   });
   let ulimits: Vec<Value> =
     spec.ulimits.iter().map(|(name, limit)| json!({ "Name": name, "Soft": limit, "Hard": limit })).collect();
-  let read_only = spec.read_only_volumes.iter().map(|mount| volume_mount(mount, true));
-  let writable = spec.writable_volumes.iter().map(|mount| volume_mount(mount, false));
+  let read_only = spec.read_only_volumes.iter().map(|mount| volume_mount(mount, &spec.volume_labels, true));
+  let writable = spec.writable_volumes.iter().map(|mount| volume_mount(mount, &spec.volume_labels, false));
   let mounts: Vec<Value> = read_only.chain(writable).collect();
   let mut set = |path: &str, value: Option<Value>| {
     let Some(value) = value else { return };
@@ -68,10 +68,16 @@ pub fn create_body(spec: &ContainerSpec) -> Value {
   body
 }
 
-/// `NoCopy`: otherwise the engine copies what the image has at that place into an empty volume.
-fn volume_mount((volume, target): (&String, &String), read_only: bool) -> Value {
+/// `NoCopy`: otherwise the engine copies what the image has at that place into an empty volume. A volume that was removed
+/// meanwhile is made anew by the engine, with the labels that it had.
+fn volume_mount(
+  (volume, target): (&String, &String),
+  labels: &BTreeMap<String, String>,
+  read_only: bool,
+) -> Value {
   json!({
-    "Type": "volume", "Source": volume, "Target": target, "ReadOnly": read_only, "VolumeOptions": { "NoCopy": true },
+    "Type": "volume", "Source": volume, "Target": target, "ReadOnly": read_only,
+    "VolumeOptions": { "NoCopy": true, "Labels": labels },
   })
 }
 

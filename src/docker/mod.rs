@@ -8,6 +8,7 @@ pub mod attach;
 mod chunked;
 pub mod client;
 pub mod container;
+pub mod ending;
 pub mod engine;
 mod exec;
 mod exec_stream;

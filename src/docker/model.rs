@@ -68,6 +68,9 @@ pub struct ContainerSpec {
   /// Volume → where it is mounted, for writing.
   #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
   pub writable_volumes: BTreeMap<String, String>,
+  /// Labels of a volume that the engine makes for a mount, where none of that name is there.
+  #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+  pub volume_labels: BTreeMap<String, String>,
   /// Keep process 1's standard input open, whoever attaches and detaches.
   #[serde(default, skip_serializing_if = "std::ops::Not::not")]
   pub open_stdin: bool,

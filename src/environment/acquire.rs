@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::carrier::Carrier;
+use super::connect::{Holding, carrier_of, connect};
 use super::core::Core;
-use super::create::{Contents, NewContainer, create_container, nonce, remove_ours, sandbox};
+use super::create::{Contents, NewContainer, create_container, nonce, remove_ours};
 use super::heartbeat::beating;
 use super::host::{now_ms, random_token};
 use super::release::claim_and_remove;
@@ -12,6 +14,7 @@ use super::spec;
 use super::status;
 use crate::cancel::Cancel;
 use crate::docker::ByteStream;
+use crate::docker::model::Inspection;
 use crate::error::{Error, Result, fail};
 use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, Scope, SnapshotState, run_key};
@@ -72,7 +75,8 @@ async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
 
 async fn start(core: &Arc<Core>, key: &str, request: &AcquireRequest, cancel: &Cancel) -> Result<Session> {
   let token = random_token()?;
-  let made = create_container(core, key, &token, Contents::Seed, cancel).await?;
+  let holding = Holding { token: &token, fence: 1 };
+  let made = create_container(core, key, holding, Contents::Seed, cancel).await?;
   let written = async {
     let record = LeaseRecord {
       key: key.to_owned(),
@@ -91,11 +95,12 @@ async fn start(core: &Arc<Core>, key: &str, request: &AcquireRequest, cancel: &C
       expires_at: core.expiry(),
       status: status::RUNNING.to_owned(),
       snapshot_state: SnapshotState::None,
+      extra: serde_json::Map::new(),
     };
     if core.leases.save(&record, None).await? { Ok(record) } else { Err(held(&request.run_id)) }
   };
   match written.await {
-    Ok(record) => Ok(Session::open(Arc::clone(core), record, made.sandbox)),
+    Ok(record) => Ok(Session::open(Arc::clone(core), record, made.sandbox, made.instead)),
     Err(error) => {
       core.engine.remove_container(&made.id).await.ok();
       forget(core, key, &token).await;
@@ -129,16 +134,37 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
   }
   cancel.check(WHAT)?;
   let crashed = record.holder.is_some();
-  let Some(sandbox) = running(core, &record).await? else { return restore(core, record, cancel).await };
+  let (found, carrier) = match running(core, &record).await? {
+    Running::Here(found, carrier) => (found, carrier),
+    Running::Lost(why) => return restore(core, record, why, cancel).await,
+  };
   // The workspace may change from now on.
   let changed = outdated(record.snapshot_state);
   let record = take_over(core, LeaseRecord { snapshot_state: changed, ..record }).await?;
-  if crashed && let Err(error) = beating(core, &record, sandbox.kill_all()).await {
-    // Commands of the holder that died may still run, so nobody may work beside them.
-    give_up(core, record).await;
-    return Err(error);
+  let taken = beating(core, &record, continue_in(core, &found, carrier, &record, crashed)).await;
+  match taken {
+    Ok(sandbox) => Ok(Session::open(Arc::clone(core), record, sandbox, None)),
+    Err(error) => {
+      give_up(core, record).await;
+      Err(error)
+    }
   }
-  Ok(Session::open(Arc::clone(core), record, sandbox))
+}
+
+/// Connects to a container that was taken over. Commands of a holder that died may still run, and nobody may work beside
+/// them.
+async fn continue_in(
+  core: &Core,
+  found: &Inspection,
+  carrier: Carrier,
+  record: &LeaseRecord,
+  crashed: bool,
+) -> Result<Arc<dyn Sandbox>> {
+  let sandbox = connect(core, found, carrier, holding(record), async { Ok(()) }).await?;
+  if crashed {
+    sandbox.kill_all().await?;
+  }
+  Ok(sandbox)
 }
 
 const fn outdated(state: SnapshotState) -> SnapshotState {
@@ -156,16 +182,24 @@ async fn give_up(core: &Core, mut record: LeaseRecord) {
   core.leases.save(&record, Some(record.fence)).await.ok();
 }
 
-/// The run's container if it runs, is the one on record, and has today's limits.
-async fn running(core: &Core, record: &LeaseRecord) -> Result<Option<Arc<dyn Sandbox>>> {
+/// What has become of a run's container.
+enum Running {
+  /// It runs, is the one on record, and has today's limits.
+  Here(Box<Inspection>, Carrier),
+  /// It can serve nobody any more; why, in words for a message.
+  Lost(&'static str),
+}
+
+async fn running(core: &Core, record: &LeaseRecord) -> Result<Running> {
   let found = match core.engine.inspect_container(&record.container_id).await {
     Ok(found) if found.state.running => found,
-    Ok(_ended) => return Ok(None),
-    Err(gone) if gone.is_not_found() => return Ok(None),
+    Ok(_ended) => return Ok(Running::Lost("is gone")),
+    Err(gone) if gone.is_not_found() => return Ok(Running::Lost("is gone")),
     Err(error) => return Err(error),
   };
-  let labels = found.config.labels.clone().unwrap_or_default();
-  if labels.get(spec::LABEL_NONCE).is_none_or(|label| *label != nonce(&record.token)) {
+  let labels = found.config.labels.as_ref();
+  let label = labels.and_then(|labels| labels.get(spec::LABEL_NONCE));
+  if label.is_none_or(|label| *label != nonce(&record.token)) {
     return Err(fail!(
       Conflict,
       "Container {} of run {} is not the one that its lease speaks of. Check what else uses this engine and this lease store.",
@@ -174,7 +208,14 @@ async fn running(core: &Core, record: &LeaseRecord) -> Result<Option<Arc<dyn San
     ));
   }
   spec::verify(&found, &core.options)?;
-  Ok(Some(sandbox(core, &record.container_id)))
+  match carrier_of(&found) {
+    Some(carrier) => Ok(Running::Here(Box::new(found), carrier)),
+    None => Ok(Running::Lost("was started by another version of this package")),
+  }
+}
+
+fn holding(record: &LeaseRecord) -> Holding<'_> {
+  Holding { token: &record.token, fence: record.fence }
 }
 
 async fn take_over(core: &Core, mut record: LeaseRecord) -> Result<LeaseRecord> {
@@ -187,19 +228,19 @@ async fn take_over(core: &Core, mut record: LeaseRecord) -> Result<LeaseRecord> 
 }
 
 /// Rebuilds a lost container from its snapshot.
-async fn restore(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Result<Session> {
+async fn restore(core: &Arc<Core>, record: LeaseRecord, why: &str, cancel: &Cancel) -> Result<Session> {
   let run = &record.run_id;
   match record.snapshot_state {
     SnapshotState::None => {
       return Err(fail!(
         ContainerLost,
-        "The container of run {run} is gone and it has no snapshot. Its workspace cannot be restored; start a new run."
+        "The container of run {run} {why} and it has no snapshot. Its workspace cannot be restored; start a new run."
       ));
     }
     SnapshotState::Stale => {
       return Err(fail!(
         SnapshotInvalid,
-        "The container of run {run} is gone, and its snapshot is older than its last work. It is not restored; start a new run."
+        "The container of run {run} {why}, and its snapshot is older than its last work. It is not restored; start a new run."
       ));
     }
     SnapshotState::Current => {}
@@ -207,7 +248,7 @@ async fn restore(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resu
   let snapshot = core.snapshots.load(&record.key).await?.ok_or_else(|| {
     fail!(
       SnapshotInvalid,
-      "The container of run {run} is gone, and so is the snapshot that its lease speaks of."
+      "The container of run {run} {why}, and so is the snapshot that its lease speaks of."
     )
   })?;
   // The snapshot stays current until the new container is on record: whatever ends this, the next acquire can try again.
@@ -221,7 +262,7 @@ async fn restore(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resu
     }
   };
   match put_on_record(core, &record, &made.id).await {
-    Ok(record) => Ok(Session::open(Arc::clone(core), record, made.sandbox)),
+    Ok(record) => Ok(Session::open(Arc::clone(core), record, made.sandbox, made.instead)),
     Err(error) => {
       core.engine.remove_container(&made.id).await.ok();
       give_up(core, record).await;
@@ -239,7 +280,7 @@ async fn rebuild(
   core.engine.remove_container(&record.container_id).await.or_else(gone_is_fine)?;
   // One that an earlier attempt made before its process died.
   remove_ours(core, &record.container_name, &record.token).await;
-  create_container(core, &record.key, &record.token, Contents::Snapshot(tar), cancel).await
+  create_container(core, &record.key, holding(record), Contents::Snapshot(tar), cancel).await
 }
 
 async fn put_on_record(core: &Core, record: &LeaseRecord, container: &str) -> Result<LeaseRecord> {

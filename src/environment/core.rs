@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
+use super::carrier::Residency;
 use super::host::{Host, now_ms};
 use super::manifest::manifest;
 use super::options::{Assurance, Options, Pull};
@@ -47,6 +48,8 @@ pub struct Core {
   pub closed: Cancel,
   /// What `close` waits for: acquires under way, and the heartbeats of open sessions.
   pub beats: TaskTracker,
+  /// The supervisor on this engine.
+  pub residency: Residency,
   manifest: serde_json::Value,
   fingerprint: OnceLock<String>,
   enforced: OnceCell<()>,
@@ -71,6 +74,7 @@ impl Core {
       host: Host::current(),
       closed: Cancel::new(),
       beats: TaskTracker::new(),
+      residency: Residency::default(),
       manifest,
       fingerprint: OnceLock::new(),
       enforced: OnceCell::new(),

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 
+use super::carrier::{self, Carrier, Choice};
+use super::connect::{Holding, connect};
 use super::core::Core;
 use super::seed::seed_archive;
 use super::spec::{self, Identity};
 use crate::cancel::Cancel;
 use crate::docker::ByteStream;
-use crate::docker::model::{ImageInspection, Inspection};
+use crate::docker::model::{ContainerSpec, ImageInspection, Inspection};
 use crate::error::{Error, Result, fail};
 use crate::sandbox::Sandbox;
-use crate::sandbox::exec::ExecSandbox;
 
 /// A container that was made for a run and is not on record yet.
 pub struct NewContainer {
@@ -23,6 +24,8 @@ pub struct NewContainer {
   pub name: String,
   /// What can be done in it.
   pub sandbox: Arc<dyn Sandbox>,
+  /// Why it has not the resident transport, where that was wanted.
+  pub instead: Option<String>,
 }
 
 /// What a new workspace is filled with.
@@ -33,67 +36,99 @@ pub enum Contents {
   Snapshot(ByteStream),
 }
 
-/// Makes a running container for the run `key`. `token` is the lease's: the container carries it as its nonce.
+/// Makes a running container for the run `key`, which carries a hash of the lease's token as its nonce.
 pub async fn create_container(
   core: &Core,
   key: &str,
-  token: &str,
+  holding: Holding<'_>,
   contents: Contents,
   cancel: &Cancel,
 ) -> Result<NewContainer> {
   core.check_enforcement().await?;
   let image = core.image(cancel).await?;
-  cancel.check("Acquiring the sandbox")?;
-  let name = spec::container_name(key);
-  let identity = Identity { name: name.clone(), labels: labels(core, key, token)? };
-  let spec = spec::container_spec(&core.options, &image, &identity);
-  // From here on a container may exist: an error that leaves that open (a lost reply) is followed by a look.
-  let id = match core.engine.create_container(&spec).await {
-    Ok(id) => id,
-    Err(error) => {
-      remove_ours(core, &name, token).await;
-      return Err(taken(error, &name));
+  let run = Attempt { core, key, holding, image: &image, cancel };
+  let Choice { carrier, instead } = carrier::choose(core, &image)?;
+  let made = match run.make(carrier, instead).await {
+    Err(error) if carrier.is_resident() => {
+      let Choice { carrier, instead } = carrier::without(core, error)?;
+      run.make(carrier, instead).await?
     }
+    made => made?,
   };
-  match fill(core, &id, &image, contents, cancel).await {
-    Ok(sandbox) => Ok(NewContainer { id, name, sandbox }),
-    Err(error) => {
-      core.engine.remove_container(&id).await.ok();
-      Err(error)
-    }
-  }
+  run.fill(made, contents).await
 }
 
-/// What can be done in a container of this environment that runs.
-pub fn sandbox(core: &Core, container: &str) -> Arc<dyn Sandbox> {
-  let owner = core.options.user.into();
-  Arc::new(ExecSandbox::new(Arc::clone(&core.engine), container.to_owned(), owner, BTreeMap::new()))
+/// One try to make a container.
+struct Attempt<'a> {
+  core: &'a Core,
+  key: &'a str,
+  holding: Holding<'a>,
+  image: &'a ImageInspection,
+  cancel: &'a Cancel,
 }
 
-async fn fill(
-  core: &Core,
-  id: &str,
-  image: &ImageInspection,
-  contents: Contents,
-  cancel: &Cancel,
-) -> Result<Arc<dyn Sandbox>> {
-  cancel.check("Acquiring the sandbox")?;
-  let found = core.engine.inspect_container(id).await?;
-  check_image(core, &found, image)?;
-  spec::verify(&found, &core.options)?;
-  core.engine.start_container(id).await?;
-  let sandbox = sandbox(core, id);
-  let tar = match contents {
-    Contents::Snapshot(tar) => Some(tar),
-    Contents::Seed => {
-      seed_archive(core, cancel).await?.map(|tar| futures_util::stream::iter([Ok(tar)]).boxed())
+impl Attempt<'_> {
+  /// Creates, checks, starts and connects. Whatever fails, nothing of it stays.
+  async fn make(&self, carrier: Carrier, instead: Option<String>) -> Result<NewContainer> {
+    let core = self.core;
+    self.cancel.check("Acquiring the sandbox")?;
+    let name = spec::container_name(self.key);
+    let identity = Identity { name: name.clone(), labels: labels(core, self.key, self.holding.token)? };
+    let spec = spec::container_spec(&core.options, self.image, &identity, carrier);
+    let id = self.create(&spec, &name).await?;
+    match self.run(&id, carrier).await {
+      Ok(sandbox) => Ok(NewContainer { id, name, sandbox, instead }),
+      Err(error) => {
+        core.engine.remove_container(&id).await.ok();
+        Err(error)
+      }
     }
-  };
-  if let Some(tar) = tar {
-    sandbox.import(tar, cancel).await?;
   }
-  cancel.check("Acquiring the sandbox")?;
-  Ok(sandbox)
+
+  async fn create(&self, spec: &ContainerSpec, name: &str) -> Result<String> {
+    match self.core.engine.create_container(spec).await {
+      Ok(id) => Ok(id),
+      Err(error) => {
+        // A container may exist all the same: the reply may have been lost.
+        remove_ours(self.core, name, self.holding.token).await;
+        Err(taken(error, name))
+      }
+    }
+  }
+
+  async fn run(&self, id: &str, carrier: Carrier) -> Result<Arc<dyn Sandbox>> {
+    let core = self.core;
+    self.cancel.check("Acquiring the sandbox")?;
+    let (found, ()) =
+      tokio::try_join!(core.engine.inspect_container(id), carrier::prepare(core, carrier, id))?;
+    check_image(core, &found, self.image)?;
+    spec::verify(&found, &core.options)?;
+    connect(core, &found, carrier, self.holding, core.engine.start_container(id)).await
+  }
+
+  async fn fill(&self, made: NewContainer, contents: Contents) -> Result<NewContainer> {
+    match self.contents(made.sandbox.as_ref(), contents).await {
+      Ok(()) => Ok(made),
+      Err(error) => {
+        self.core.engine.remove_container(&made.id).await.ok();
+        Err(error)
+      }
+    }
+  }
+
+  async fn contents(&self, sandbox: &dyn Sandbox, contents: Contents) -> Result<()> {
+    let tar = match contents {
+      Contents::Snapshot(tar) => Some(tar),
+      Contents::Seed => {
+        let tar = seed_archive(self.core, self.cancel).await?;
+        tar.map(|tar| futures_util::stream::iter([Ok(tar)]).boxed())
+      }
+    };
+    if let Some(tar) = tar {
+      sandbox.import(tar, self.cancel).await?;
+    }
+    self.cancel.check("Acquiring the sandbox")
+  }
 }
 
 fn labels(core: &Core, key: &str, token: &str) -> Result<BTreeMap<String, String>> {

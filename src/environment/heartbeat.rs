@@ -42,6 +42,7 @@ async fn hand_back(session: &Session) {
   }
   session.running().close();
   session.running().wait().await;
+  session.sandbox().detach();
   let mut record = session.record().lock().await;
   if session.is_released() || !session.is_holder().await.unwrap_or(false) {
     return;
@@ -71,6 +72,7 @@ async fn renew(session: &Session, life: &Cancel) -> bool {
     Ok(true) | Err(_) => true,
     Ok(false) => {
       life.cancel();
+      session.sandbox().detach();
       false
     }
   }

@@ -6,6 +6,8 @@
 
 pub mod acquire;
 pub mod authorize;
+pub mod carrier;
+mod connect;
 pub mod core;
 mod create;
 mod heartbeat;

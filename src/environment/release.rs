@@ -15,10 +15,9 @@ use crate::archive::{ArchiveLimits, ReemitOptions, SymlinkRule, reemit};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorCode, Result};
 use crate::limits::MAX_ARCHIVE_ENTRIES;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Export, Sandbox};
 use crate::store::lease::{LeaseRecord, SnapshotState};
 use crate::store::snapshot::SnapshotMeta;
-use crate::workspace::path::WORKSPACE_NAME;
 
 /// How long operations that are being cancelled may take to end before the container goes without them.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -61,12 +60,11 @@ async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Resu
 /// A vetted tar of the workspace goes to the store, as it is read.
 async fn save_snapshot(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord) -> Result<()> {
   let limits = &core.options.limits;
-  let raw = sandbox.export(archive_cap(limits.max_workspace_bytes), &Cancel::new()).await?;
+  let Export { tar, base } = sandbox.export(archive_cap(limits.max_workspace_bytes), &Cancel::new()).await?;
   let tar = reemit(
-    raw,
+    tar,
     ReemitOptions {
-      // Engines name an archive after the directory that it is of.
-      base: Some(WORKSPACE_NAME),
+      base,
       owner: core.options.user.into(),
       limits: ArchiveLimits {
         max_entries: MAX_ARCHIVE_ENTRIES,
@@ -81,6 +79,7 @@ async fn save_snapshot(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord)
     run_id: record.run_id.clone(),
     fingerprint: record.fingerprint.clone(),
     created_at: now_ms(),
+    extra: serde_json::Map::new(),
   };
   core.snapshots.save(&record.key, meta, tar).await
 }

@@ -22,6 +22,8 @@ pub struct Session(Arc<Inner>);
 struct Inner {
   core: Arc<Core>,
   sandbox: Arc<dyn Sandbox>,
+  /// Why it has not the resident transport, where that was wanted.
+  instead: Option<String>,
   /// The lease as this holder last wrote it.
   record: Mutex<LeaseRecord>,
   fence: u64,
@@ -38,11 +40,17 @@ struct Inner {
 
 impl Session {
   /// A session over a lease that was just written.
-  pub(super) fn open(core: Arc<Core>, record: LeaseRecord, sandbox: Arc<dyn Sandbox>) -> Self {
+  pub(super) fn open(
+    core: Arc<Core>,
+    record: LeaseRecord,
+    sandbox: Arc<dyn Sandbox>,
+    instead: Option<String>,
+  ) -> Self {
     let processes = core.options.limits.max_concurrent_processes as usize;
     let session = Self(Arc::new(Inner {
       life: core.closed.child(),
       sandbox,
+      instead,
       fence: record.fence,
       token: record.token.clone(),
       key: record.key.clone(),
@@ -65,6 +73,11 @@ impl Session {
   /// The container.
   pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
     &self.0.sandbox
+  }
+
+  /// Why the container was made without the resident transport although the environment would have taken it.
+  pub fn instead(&self) -> Option<&str> {
+    self.0.instead.as_deref()
   }
 
   /// True once `release` was called.
@@ -153,7 +166,9 @@ impl Session {
       let _done = self.0.record.lock().await;
       return None;
     }
-    release::release(self, status).await.err()
+    let failed = release::release(self, status).await.err();
+    self.0.sandbox.detach();
+    failed
   }
 
   fn released_error(&self) -> Error {

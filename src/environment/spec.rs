@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 
 pub use verify::{enforcement_gaps, verify};
 
+use super::carrier::Carrier;
 use super::options::{Limits, NetworkPolicy, Options};
 use super::search_path;
 use crate::docker::model::{ContainerSpec, ImageInspection};
+use crate::supervisor::volume::{self, MOUNT, PROGRAM};
 use crate::workspace::path::WORKSPACE_ROOT;
 
 /// Marks everything of ours on an engine, with the value `1`.
@@ -27,8 +29,18 @@ pub const LABEL_NONCE: &str = "zhivex.sandbox.nonce";
 pub const LABEL_ENVIRONMENT: &str = "zhivex.sandbox.environment";
 /// The process that made it, so that what it left behind can be told from what it is about to put on record.
 pub const LABEL_MAKER: &str = "zhivex.sandbox.maker";
-const OUR_LABELS: [&str; 7] =
-  [LABEL, LABEL_OWNER, LABEL_FINGERPRINT, LABEL_KEY, LABEL_NONCE, LABEL_ENVIRONMENT, LABEL_MAKER];
+/// Digest of the supervisor that is its process 1; only containers with the resident transport have it.
+pub const LABEL_SUPERVISOR: &str = "zhivex.sandbox.supervisor";
+const OUR_LABELS: [&str; 8] = [
+  LABEL,
+  LABEL_OWNER,
+  LABEL_FINGERPRINT,
+  LABEL_KEY,
+  LABEL_NONCE,
+  LABEL_ENVIRONMENT,
+  LABEL_MAKER,
+  LABEL_SUPERVISOR,
+];
 
 /// Process 1 of the engine-only transport: it waits, and takes the exit status of whatever is orphaned inside, as
 /// a shell does while it waits for its own child. An image without a `sleep` that runs ends at once instead of spinning.
@@ -54,7 +66,25 @@ pub fn container_name(key: &str) -> String {
 }
 
 /// The whole profile for a container of this image.
-pub fn container_spec(options: &Options, image: &ImageInspection, identity: &Identity) -> ContainerSpec {
+pub fn container_spec(
+  options: &Options,
+  image: &ImageInspection,
+  identity: &Identity,
+  carrier: Carrier,
+) -> ContainerSpec {
+  let mut spec = profile(options, image, identity);
+  if let Carrier::Resident(binary) = carrier {
+    spec.labels.insert(LABEL_SUPERVISOR.to_owned(), binary.hex());
+    spec.entrypoint = Some(vec![PROGRAM.to_owned()]);
+    spec.read_only_volumes = [(volume::name(binary), MOUNT.to_owned())].into();
+    spec.volume_labels = volume::labels(binary);
+    spec.open_stdin = true;
+    spec.auto_remove = true;
+  }
+  spec
+}
+
+fn profile(options: &Options, image: &ImageInspection, identity: &Identity) -> ContainerSpec {
   let limits = &options.limits;
   ContainerSpec {
     image: options.image.clone(),

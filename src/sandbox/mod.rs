@@ -1,7 +1,6 @@
 //! What can be done in one running container: one trait, with an implementation for each transport.
 
 pub mod exec;
-#[cfg(feature = "supervisor")]
 pub mod resident;
 
 use std::collections::BTreeMap;
@@ -140,6 +139,14 @@ pub struct CommandResult {
   pub duration: Duration,
 }
 
+/// A tar of the workspace: hostile data until checked.
+pub struct Export {
+  /// The tar.
+  pub tar: ByteStream,
+  /// The one directory that all its entries are in; `None` where their names begin at the workspace.
+  pub base: Option<&'static str>,
+}
+
 /// A running container with a workspace.
 #[async_trait]
 pub trait Sandbox: Send + Sync {
@@ -162,8 +169,11 @@ pub trait Sandbox: Send + Sync {
   async fn exec(&self, command: Command, cancel: &Cancel) -> Result<CommandResult>;
   /// Unpacks a tar of ours into the workspace.
   async fn import(&self, tar: ByteStream, cancel: &Cancel) -> Result<()>;
-  /// A tar of the workspace as the container made it: hostile data until checked.
-  async fn export(&self, max_bytes: u64, cancel: &Cancel) -> Result<ByteStream>;
+  /// The workspace as the container packs it.
+  async fn export(&self, max_bytes: u64, cancel: &Cancel) -> Result<Export>;
   /// Ends every command that still runs, whoever started it.
   async fn kill_all(&self) -> Result<()>;
+  /// Lets go of the container, so that the next holder has it to itself; it goes on running. Nothing can be done with
+  /// this afterwards.
+  fn detach(&self) {}
 }

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
+use super::wire::image_digest;
 use crate::error::{Result, fail};
 
 /// A static program for Linux.
@@ -11,6 +12,7 @@ pub struct Binary {
   /// The ELF file.
   pub bytes: &'static [u8],
   digest: OnceLock<[u8; 32]>,
+  image: OnceLock<Option<[u8; 32]>>,
 }
 
 static AMD64: Binary = Binary::new(include_bytes!(concat!(env!("OUT_DIR"), "/supervisor-amd64")));
@@ -18,7 +20,7 @@ static ARM64: Binary = Binary::new(include_bytes!(concat!(env!("OUT_DIR"), "/sup
 
 impl Binary {
   const fn new(bytes: &'static [u8]) -> Self {
-    Self { bytes, digest: OnceLock::new() }
+    Self { bytes, digest: OnceLock::new(), image: OnceLock::new() }
   }
 
   /// SHA-256 of the file.
@@ -30,6 +32,16 @@ impl Binary {
   pub fn hex(&self) -> String {
     self.digest().iter().map(|byte| format!("{byte:02x}")).collect()
   }
+
+  /// What the running program must say of itself ([`image_digest`]); `None` where the file is no program.
+  pub fn image_digest(&self) -> Option<[u8; 32]> {
+    *self.image.get_or_init(|| image_digest(self.bytes))
+  }
+}
+
+/// The binary of that digest in hexadecimal, if this build of the package has it.
+pub fn by_digest(hex: &str) -> Option<&'static Binary> {
+  [&AMD64, &ARM64].into_iter().find(|binary| !binary.bytes.is_empty() && binary.hex() == hex)
 }
 
 /// The binary for an engine's architecture, as Go (`amd64`) or `uname -m` (`x86_64`) spells it.

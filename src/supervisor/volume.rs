@@ -2,7 +2,7 @@
 //! mounted read-only. No host path is mounted, so remote and rootless engines work.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
@@ -13,7 +13,7 @@ use crate::docker::Engine;
 use crate::docker::client::Client;
 use crate::docker::model::ContainerSpec;
 use crate::docker::volume::Volume;
-use crate::error::{ErrorCode, Result, fail};
+use crate::error::{Error, ErrorCode, Result, fail};
 
 /// Where the volume is mounted.
 pub const MOUNT: &str = "/.sandbox";
@@ -27,27 +27,104 @@ pub const LABEL_DIGEST: &str = "zhivex.supervisor.digest";
 /// Name of the program in the volume, and of the file that says that it is whole.
 const FILE: &str = "supervisor";
 const MARKER: &str = "complete";
+/// A marker is a digest in hexadecimal; something longer is none.
+const MAX_MARKER_BYTES: u64 = 256;
 /// Only to be executed: a program that may not be read is not dumpable either.
 const MODE: u32 = 0o111;
 /// A filler that is older was left by a host that died.
 const FILLER_AGE: Duration = Duration::from_secs(60);
+/// Attempts where others remove our filler.
+const FILL_ATTEMPTS: u32 = 3;
 /// Pause between two looks at another host's filler.
 const FILLER_POLL: Duration = Duration::from_millis(50);
 
-/// The volume of a binary: there, ours, and filled. Its name.
-pub async fn ensure(client: &Client, binary: &Binary, image: &str) -> Result<String> {
+/// The name of a binary's volume.
+pub fn name(binary: &Binary) -> String {
   let digest = binary.hex();
-  let name = format!("zhivex-supervisor-{}", digest.get(..32).unwrap_or(&digest));
-  let labels: BTreeMap<String, String> =
-    [(LABEL.to_owned(), "1".to_owned()), (LABEL_DIGEST.to_owned(), digest)].into();
+  format!("zhivex-supervisor-{}", digest.get(..32).unwrap_or(&digest))
+}
+
+/// The labels of a binary's volume, and of the container that fills it.
+pub fn labels(binary: &Binary) -> BTreeMap<String, String> {
+  [(LABEL.to_owned(), "1".to_owned()), (LABEL_DIGEST.to_owned(), binary.hex())].into()
+}
+
+/// Makes sure that there is a volume of ours for a binary, filled or not; what tells it from one that takes its place later.
+pub async fn claim(client: &Client, binary: &Binary) -> Result<String> {
+  let (name, labels) = (name(binary), labels(binary));
   let volume = match client.inspect_volume(&name).await {
     Err(absent) if absent.is_not_found() => client.create_volume(&name, &labels).await?,
     found => found?,
   };
   check_ours(&volume, &labels)?;
-  let filler = Filler { client, binary, image, volume: &name, labels };
-  filler.fill().await?;
-  Ok(name)
+  Ok(format!("{name} {}", volume.created_at))
+}
+
+/// Makes sure that `container`, which was created with the volume and does not run yet, will run this very binary: the
+/// volume is filled where it is not, and what is there is compared byte by byte. `image` is any that the engine has.
+pub async fn prepare(client: &Client, binary: &Binary, container: &str, image: &str) -> Result<()> {
+  if holds(client, binary, container).await? {
+    return Ok(());
+  }
+  let filler = Filler { client, binary, image, volume: name(binary), labels: labels(binary) };
+  for _ in 0..FILL_ATTEMPTS {
+    match filler.fill().await {
+      // Another host took this one for dead and removed its filler.
+      Err(gone) if gone.is_not_found() => {}
+      Err(error) => return Err(error),
+      Ok(()) if holds(client, binary, container).await? => return Ok(()),
+      Ok(()) => return Err(tampered(binary)),
+    }
+  }
+  Err(fail!(
+    Unsupported,
+    "Volume {} on the Docker engine could not be filled: its filler was removed each time.",
+    name(binary)
+  ))
+}
+
+/// Whether the volume, as `container` has it, holds the binary. A volume that is marked as whole and holds another one was
+/// changed by somebody.
+async fn holds(client: &Client, binary: &Binary, container: &str) -> Result<bool> {
+  let most = binary.bytes.len() as u64 + 1;
+  let found = match read(client, container, FILE, most).await {
+    // Too long, a directory, a link: whatever it is, it is not what we put there.
+    Err(error) if error.code() == ErrorCode::Unsupported => return Err(tampered(binary)),
+    found => found?,
+  };
+  if found.is_some_and(|found| found == binary.bytes) {
+    return Ok(true);
+  }
+  match read(client, container, MARKER, MAX_MARKER_BYTES).await? {
+    Some(_) => Err(tampered(binary)),
+    None => Ok(false),
+  }
+}
+
+fn tampered(binary: &Binary) -> Error {
+  fail!(
+    Unsupported,
+    "Volume {0} on the Docker engine does not hold the supervisor of this package: somebody changed it. Remove it (docker volume rm {0}); it is made again.",
+    name(binary)
+  )
+}
+
+/// A file of the volume as `container` has it, `None` where it is not there; `UNSUPPORTED` where it is no file of at most
+/// `max` bytes.
+async fn read(client: &Client, container: &str, name: &str, max: u64) -> Result<Option<Bytes>> {
+  let found = match client.engine_archive(container, &format!("{MOUNT}/{name}")).await {
+    Err(absent) if absent.is_not_found() => return Ok(None),
+    found => found?,
+  };
+  let wanted = EntryPath::parse(name.as_bytes())
+    .map_err(|_refusal| fail!(Internal, "The name {name} is no file name."))?;
+  let file = crate::archive::single_file(found, wanted, max, ErrorCode::Unsupported).await;
+  file.map(|file| Some(file.contents)).map_err(|error| match error.code() {
+    ErrorCode::Limit | ErrorCode::NotFound | ErrorCode::PathInvalid => {
+      fail!(Unsupported, "File {name} of the supervisor's volume is not as it was made.").with_source(error)
+    }
+    _ => error,
+  })
 }
 
 /// Somebody else's volume of our name could be a bind mount of the host's files.
@@ -69,7 +146,7 @@ struct Filler<'a> {
   client: &'a Client,
   binary: &'a Binary,
   image: &'a str,
-  volume: &'a str,
+  volume: String,
   labels: BTreeMap<String, String>,
 }
 
@@ -99,7 +176,7 @@ impl Filler<'_> {
       no_healthcheck: true,
       no_log: true,
       // Written by the engine's archive call, not by a process: nothing of this container ever runs.
-      writable_volumes: [(self.volume.to_owned(), MOUNT.to_owned())].into(),
+      writable_volumes: [(self.volume.clone(), MOUNT.to_owned())].into(),
       ..ContainerSpec::default()
     };
     let since = Instant::now();
@@ -108,14 +185,27 @@ impl Filler<'_> {
         Err(taken) if taken.code() == ErrorCode::Conflict => {}
         created => return created,
       }
-      if since.elapsed() > FILLER_AGE {
+      if since.elapsed() > FILLER_AGE || self.is_old().await? {
         self.take_over().await?;
       }
       sleep(FILLER_POLL).await;
     }
   }
 
-  /// The filler has been there for as long as we have waited: its host is dead or its engine stuck.
+  /// Whether the filler that is there is older than any host needs, by this machine's clock.
+  async fn is_old(&self) -> Result<bool> {
+    let label = format!("{LABEL_DIGEST}={}", self.binary.hex());
+    let name = self.name();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let listed = self.client.list_containers(&label).await?;
+    let filler = listed
+      .iter()
+      .find(|container| container.names.iter().any(|found| found.strip_prefix('/') == Some(name.as_str())));
+    Ok(filler.is_some_and(|filler| {
+      now.as_secs().saturating_sub(u64::try_from(filler.created).unwrap_or(u64::MAX)) > FILLER_AGE.as_secs()
+    }))
+  }
+
   async fn take_over(&self) -> Result<()> {
     match self.client.remove_container(&self.name()).await {
       Err(gone) if gone.is_not_found() => Ok(()),
@@ -126,23 +216,11 @@ impl Filler<'_> {
   /// Binary first, marker last: a volume with the marker is whole, and never written again, since a program that runs
   /// cannot be replaced (`ETXTBSY`), and one that starts may find half of it.
   async fn fill_through(&self, id: &str) -> Result<()> {
-    if self.marker(id).await?.is_some_and(|marker| marker == self.binary.hex()) {
+    if read(self.client, id, MARKER, MAX_MARKER_BYTES).await?.is_some() {
       return Ok(());
     }
     self.put(id, FILE, Bytes::from_static(self.binary.bytes), MODE).await?;
     self.put(id, MARKER, self.binary.hex().into(), 0o444).await
-  }
-
-  async fn marker(&self, id: &str) -> Result<Option<String>> {
-    let path = format!("{MOUNT}/{MARKER}");
-    let found = match self.client.engine_archive(id, &path).await {
-      Err(absent) if absent.is_not_found() => return Ok(None),
-      found => found?,
-    };
-    let wanted = EntryPath::parse(MARKER.as_bytes())
-      .map_err(|_refusal| fail!(Internal, "The marker's name is no file name."))?;
-    let file = crate::archive::single_file(found, wanted, 256, ErrorCode::Unsupported).await?;
-    Ok(String::from_utf8(file.contents.into()).ok())
   }
 
   async fn put(&self, id: &str, name: &str, contents: Bytes, mode: u32) -> Result<()> {

@@ -1,5 +1,6 @@
 //! A host that speaks the wire to process 1 of a container: blocking, one thread, no library.
 #![expect(
+  dead_code,
   clippy::expect_used,
   clippy::indexing_slicing,
   clippy::panic,
@@ -9,6 +10,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use sandbox_docker::supervisor::wire::*;
@@ -29,17 +31,25 @@ pub struct Profile {
   pub tmpfs_mib: u32,
   /// A program that is there as `/.sandbox/attack`.
   pub attack: Option<PathBuf>,
+  /// Without it the kernel keeps commands from each other and from the door less well, as older ones do.
+  pub landlock: bool,
+  pub pids: u32,
 }
 
 impl Default for Profile {
   fn default() -> Self {
-    Self { nano_cpus: 0, memory: 256 << 20, tmpfs_mib: 128, attack: None }
+    Self { nano_cpus: 0, memory: 256 << 20, tmpfs_mib: 128, attack: None, landlock: true, pids: 64 }
   }
 }
 
 /// How many bytes go through at once where a test wants many: emulated, 32 MiB take about as long as a command may.
 pub fn many_bytes() -> u32 {
   if std::env::var_os("SANDBOX_TEST_MACHINE").is_some() { 4 << 20 } else { 32 << 20 }
+}
+
+/// With Landlock's scopes and without. Emulated there is a kernel that is too old for them.
+pub fn landlocks() -> &'static [bool] {
+  if std::env::var_os("SANDBOX_TEST_MACHINE").is_some() { &[false] } else { &[true, false] }
 }
 
 /// The supervisor that `scripts/build-supervisor.mjs` built.
@@ -49,6 +59,28 @@ pub fn supervisor() -> PathBuf {
     .unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/supervisor/supervisor-x64"));
   assert!(path.exists(), "{} is not there: run scripts/build-supervisor.mjs", path.display());
   path
+}
+
+/// Where the attacking program is in a container that has it.
+pub const ATTACK: &str = "/.sandbox/attack";
+
+/// The attacking program, compiled once. `SANDBOX_ATTACK` names it where it was compiled for another architecture.
+pub fn attack() -> PathBuf {
+  static BUILT: OnceLock<PathBuf> = OnceLock::new();
+  if let Some(built) = std::env::var_os("SANDBOX_ATTACK") {
+    return PathBuf::from(built);
+  }
+  let build = || {
+    let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("attack");
+    let part = to.with_extension(std::process::id().to_string());
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/attack.rs");
+    let flags = ["--edition", "2024", "-O", "-C", "target-feature=+crt-static", "-o"];
+    let status = std::process::Command::new("rustc").args(flags).arg(&part).arg(source).status().unwrap();
+    assert!(status.success());
+    std::fs::rename(&part, &to).unwrap();
+    to
+  };
+  BUILT.get_or_init(build).clone()
 }
 
 /// What came of one operation.
@@ -62,6 +94,8 @@ pub struct Outcome {
   pub done: Option<Reply>,
   /// How far its input may be sent.
   pub granted: u64,
+  /// Bytes of output and error that went to an earlier holder.
+  missed: [u64; 2],
 }
 
 impl Outcome {
@@ -237,6 +271,15 @@ impl Host {
     self.open(&ToInside::Exec(exec))
   }
 
+  /// The number of a command's first process, once it has executed its program.
+  pub fn pid(&mut self, op: u64) -> u32 {
+    self.until(|host| host.operations[&op].started.is_some());
+    match self.operations[&op].started {
+      Some(Started::Command { pid }) => pid,
+      other => panic!("it is no command: {other:?}"),
+    }
+  }
+
   /// Runs a command to its end.
   pub fn run(&mut self, argv: &[&str]) -> Outcome {
     let op = self.spawn(argv, |_| {});
@@ -293,8 +336,14 @@ fn note(outcome: &mut Outcome, message: ToHost<'_>) -> Option<Credit> {
     ToHost::Credit(credit) => outcome.granted = credit.limit,
     ToHost::Data(data) => {
       assert!(!outcome.ended[data.stream as usize]);
-      let to = if data.stream == Stream::Output { &mut outcome.output } else { &mut outcome.error };
-      assert_eq!(data.offset, to.len() as u64);
+      let is_output = data.stream == Stream::Output;
+      let to = if is_output { &mut outcome.output } else { &mut outcome.error };
+      let missed = &mut outcome.missed[usize::from(is_output)];
+      // Only of an operation that another holder opened does some come from the middle.
+      if to.is_empty() && outcome.granted == 0 {
+        *missed = data.offset;
+      }
+      assert_eq!(data.offset, *missed + to.len() as u64);
       to.extend_from_slice(data.bytes);
       return Some(Credit {
         stream: data.stream,

@@ -140,6 +140,8 @@ pub enum Assurance {
 pub enum Transport {
   /// The best that works.
   Auto,
+  /// Our own process 1, or an error.
+  Resident,
   /// `docker exec` for every operation.
   Exec,
 }

@@ -282,13 +282,6 @@ fn read_assurance(field: &Field<'_>, engine: EngineKind) -> Result<Assurance> {
 }
 
 fn read_transport(field: &Field<'_>) -> Result<Transport> {
-  let choices = [("auto", Some(Transport::Auto)), ("resident", None), ("exec", Some(Transport::Exec))];
-  match field.choice(&choices)? {
-    Some(Some(transport)) => Ok(transport),
-    Some(None) => Err(fail!(
-      Unsupported,
-      "Option transport \"resident\" is not supported by this version; use \"auto\" or \"exec\"."
-    )),
-    None => Ok(Transport::Auto),
-  }
+  let choices = [("auto", Transport::Auto), ("resident", Transport::Resident), ("exec", Transport::Exec)];
+  Ok(field.choice(&choices)?.unwrap_or(Transport::Auto))
 }

@@ -546,10 +546,6 @@ fn parts_that_come_later_say_so() {
     json!({ "snapshot": "docker-commit" }),
     "Option snapshot \"docker-commit\" is not supported by this version; use \"tar\".",
   );
-  later(
-    json!({ "transport": "resident" }),
-    "Option transport \"resident\" is not supported by this version; use \"auto\" or \"exec\".",
-  );
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn hostile_image() -> ImageInspection {
 
 fn spec_of(options: &Options, image: &ImageInspection) -> ContainerSpec {
   let labels = [(LABEL.to_owned(), "1".to_owned())].into();
-  container_spec(options, image, &Identity { name: "n".to_owned(), labels })
+  container_spec(options, image, &Identity { name: "n".to_owned(), labels }, Carrier::Exec)
 }
 
 #[test]

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Capabilities, Command, CommandResult, FileRange, Listing, Outcome, Sandbox};
+use super::{Capabilities, Command, CommandResult, Export, FileRange, Listing, Outcome, Sandbox};
 use crate::archive::Owner;
 use crate::cancel::Cancel;
 use crate::docker::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, Stdin};
 use crate::error::{Error, ErrorCode, Result, fail};
-use crate::workspace::path::{WORKSPACE_ROOT, WorkspacePath};
+use crate::workspace::path::{WORKSPACE_NAME, WORKSPACE_ROOT, WorkspacePath};
 
 /// What this transport can do with a real engine.
 const CAPABILITIES: Capabilities = Capabilities {
@@ -148,9 +148,11 @@ impl Sandbox for ExecSandbox {
     self.explained(cancel.guard("Filling the workspace", put).await).await
   }
 
-  async fn export(&self, max_bytes: u64, cancel: &Cancel) -> Result<ByteStream> {
+  async fn export(&self, max_bytes: u64, cancel: &Cancel) -> Result<Export> {
     let get = self.engine.get_archive(&self.container, WORKSPACE_ROOT, max_bytes);
-    self.explained(cancel.guard("Reading the workspace", get).await).await
+    let tar = self.explained(cancel.guard("Reading the workspace", get).await).await?;
+    // Engines name an archive after the directory that it is of.
+    Ok(Export { tar, base: Some(WORKSPACE_NAME) })
   }
 
   async fn kill_all(&self) -> Result<()> {

@@ -13,13 +13,12 @@ use crate::supervisor::wire::{
   CommandEnd, Exec, How, NotStarted, RelativePath, Reply, Stream, StringsBuf, ToInside,
 };
 
-/// Linux's number of SIGKILL (signal(7)).
-const SIGKILL: u8 = 9;
+/// What engines and shells give as the exit code of a command that SIGKILL ended, ours too: 128 and its number.
+const KILLED: i64 = 137;
 
 impl ResidentSandbox {
   pub(super) async fn run(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
     let begun = Instant::now();
-    let already_out_of_memory = self.was_out_of_memory_before();
     let Command { program, args, cwd, env, stdin, timeout, max_output_bytes } = command;
     let argv = strings(std::iter::once(program.as_str()).chain(args.iter().map(String::as_str)))?;
     let mut variables = self.env.clone();
@@ -56,7 +55,7 @@ impl ResidentSandbox {
     if let How::NotStarted(stage, errno) = end.how {
       stderr = format!("{program}: {}\n", not_started(stage, errno)).into_bytes();
     }
-    let (outcome, exit_code, signal) = self.outcome(end, already_out_of_memory).await?;
+    let (outcome, exit_code, signal) = outcome(end)?;
     Ok(CommandResult {
       exit_code,
       signal,
@@ -67,27 +66,19 @@ impl ResidentSandbox {
       duration: begun.elapsed(),
     })
   }
+}
 
-  /// Memory is told from other kills by the engine's flag, which never falls: one that was up before tells nothing.
-  async fn outcome(
-    &self,
-    end: CommandEnd,
-    out_of_memory_before: bool,
-  ) -> Result<(Outcome, Option<i64>, Option<&'static str>)> {
-    Ok(match end.how {
-      How::Exited(code) => (Outcome::Exited, Some(i64::from(code)), None),
-      How::Signaled(SIGKILL) if !out_of_memory_before && self.was_out_of_memory().await => {
-        self.remember_out_of_memory();
-        (Outcome::Oom, None, Some("SIGKILL"))
-      }
-      How::Signaled(number) => (Outcome::Signaled, None, Some(signal_name(number))),
-      How::TimedOut => (Outcome::TimedOut, None, None),
-      How::OutputLimit => (Outcome::OutputLimit, None, None),
-      How::NotStarted(..) => (Outcome::NotStarted, None, None),
-      How::Swept => (Outcome::Signaled, None, Some("SIGKILL")),
-      How::Cancelled => return Err(crate::cancel::cancelled("The sandbox command")),
-    })
-  }
+fn outcome(end: CommandEnd) -> Result<(Outcome, Option<i64>, Option<&'static str>)> {
+  Ok(match end.how {
+    How::Exited(code) => (Outcome::Exited, Some(i64::from(code)), None),
+    How::Signaled(number) => (Outcome::Signaled, None, Some(signal_name(number))),
+    How::TimedOut => (Outcome::TimedOut, Some(KILLED), None),
+    How::OutputLimit => (Outcome::OutputLimit, Some(KILLED), None),
+    How::OutOfMemory => (Outcome::Oom, None, Some("SIGKILL")),
+    How::NotStarted(..) => (Outcome::NotStarted, None, None),
+    How::Swept => (Outcome::Signaled, None, Some("SIGKILL")),
+    How::Cancelled => return Err(crate::cancel::cancelled("The sandbox command")),
+  })
 }
 
 pub(super) fn relative(path: &str) -> Result<RelativePath<'_>> {
@@ -105,17 +96,35 @@ fn strings<S: AsRef<str>>(words: impl Iterator<Item = S>) -> Result<StringsBuf> 
   Ok(list)
 }
 
-fn not_started(stage: NotStarted, errno: i32) -> String {
-  let why =
-    if errno == 0 { String::new() } else { format!(": {}", std::io::Error::from_raw_os_error(errno)) };
-  let what = match stage {
-    NotStarted::Program => "the program could not be run",
-    NotStarted::Directory => "the working directory could not be entered",
-    NotStarted::Fork => "no process could be made; the sandbox's process limit may be used up",
-    NotStarted::Setup => "the process could not be set up",
-    NotStarted::Deadline => "the program did not start in time",
-  };
-  format!("{what}{why}")
+/// Error numbers of Linux, which the container has whatever the host has (`asm-generic/errno-base.h`, `errno.h`).
+mod errno {
+  pub const EPERM: i32 = 1;
+  pub const ENOENT: i32 = 2;
+  pub const ENOEXEC: i32 = 8;
+  pub const EACCES: i32 = 13;
+  pub const ENOTDIR: i32 = 20;
+  pub const ELOOP: i32 = 40;
+}
+
+/// Why a command never ran, in the words of the other transport's shell where that has any.
+fn not_started(stage: NotStarted, error: i32) -> String {
+  use errno::{EACCES, ELOOP, ENOENT, ENOEXEC, ENOTDIR, EPERM};
+  match (stage, error) {
+    (NotStarted::Program, ENOENT | ENOTDIR) => "command not found".to_owned(),
+    (NotStarted::Program, EACCES | EPERM | ENOEXEC) => "permission denied: not executable".to_owned(),
+    (NotStarted::Program, _) => format!("the program could not be run (error {error} of Linux)"),
+    (NotStarted::Directory, ENOENT | ENOTDIR | ELOOP | EACCES) => "no such working directory".to_owned(),
+    (NotStarted::Directory, _) => {
+      format!("the working directory could not be entered (error {error} of Linux)")
+    }
+    (NotStarted::Fork, _) => {
+      format!(
+        "no process could be made (error {error} of Linux); the commands that run may use up limits.pids"
+      )
+    }
+    (NotStarted::Setup, _) => format!("the process could not be set up (error {error} of Linux)"),
+    (NotStarted::Deadline, _) => "the program did not start in time".to_owned(),
+  }
 }
 
 /// The names of signal(7), by their numbers on x86 and ARM.

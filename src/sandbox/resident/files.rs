@@ -205,7 +205,7 @@ pub(super) fn failure(failed: Failed, verb: &str, path: &dyn std::fmt::Display) 
       fail!(SnapshotInvalid, "Cannot {verb} {path}: the archive is malformed or holds what is not accepted.")
     }
     Failure::System => {
-      fail!(Denied, "Cannot {verb} {path}: {}.", std::io::Error::from_raw_os_error(errno))
+      fail!(Denied, "Cannot {verb} {path}: the container's kernel refused it (error {errno} of Linux).")
     }
   }
 }

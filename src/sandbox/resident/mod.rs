@@ -2,22 +2,25 @@
 //! nothing of the image, has no gap between checking a path and using it, and knows how a command ended.
 
 mod command;
+mod container;
 mod files;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Capabilities, Command, CommandResult, FileRange, Listing, Outcome, Sandbox};
+pub use container::Container;
+
+use super::{Capabilities, Command, CommandResult, Export, FileRange, Listing, Outcome, Sandbox};
 use crate::cancel::Cancel;
-use crate::docker::{ByteStream, Engine};
-use crate::error::{Error, ErrorCode, Result, fail};
+use crate::docker::ByteStream;
+use crate::error::{Error, Result, fail};
 use crate::supervisor::link::Link;
+use crate::supervisor::wire::Capability;
 use crate::workspace::path::WorkspacePath;
 
+/// Where the supervisor reads the kernel's count of kills for memory.
 const CAPABILITIES: Capabilities = Capabilities {
   transport: "resident",
   outcomes: &[
@@ -31,56 +34,44 @@ const CAPABILITIES: Capabilities = Capabilities {
   race_free_paths: true,
 };
 
+/// Where it cannot: the end of a command for memory is one by a signal.
+const WITHOUT_MEMORY_KILLS: Capabilities = Capabilities {
+  outcomes: &[
+    Outcome::Exited,
+    Outcome::Signaled,
+    Outcome::TimedOut,
+    Outcome::OutputLimit,
+    Outcome::NotStarted,
+  ],
+  ..CAPABILITIES
+};
+
 /// A running container whose process 1 is our supervisor.
 pub struct ResidentSandbox {
-  engine: Arc<dyn Engine>,
-  container: String,
+  container: Container,
   link: Link,
   env: BTreeMap<String, String>,
-  /// The engine's flag was up at some time before now: from then on it tells nothing.
-  out_of_memory: AtomicBool,
 }
 
 impl ResidentSandbox {
   /// Over a link that was opened to this container; commands have `env` and nothing else but their own variables.
-  pub fn new(engine: Arc<dyn Engine>, container: String, link: Link, env: BTreeMap<String, String>) -> Self {
-    Self { engine, container, link, env, out_of_memory: AtomicBool::new(false) }
+  pub const fn new(container: Container, link: Link, env: BTreeMap<String, String>) -> Self {
+    Self { container, link, env }
   }
 
-  /// A link that broke takes the container with it: whatever answers there is not trusted any more.
   async fn explained<T>(&self, result: Result<T>) -> Result<T> {
-    let error = match result {
-      Err(error) if error.code() == ErrorCode::ContainerLost => error,
-      result => return result,
-    };
-    let facts = match self.engine.inspect_container(&self.container).await {
-      Ok(found) if found.state.oom_killed => " The kernel killed something in it for memory.",
-      _ => "",
-    };
-    if self.link.broken().is_some() {
-      self.engine.kill_container(&self.container, "SIGKILL").await.ok();
+    match result {
+      Ok(value) => Ok(value),
+      Err(error) => Err(self.container.explain(error).await),
     }
-    Err(Error::new(ErrorCode::ContainerLost, format!("{}{facts}", error.message())).with_source(error))
-  }
-
-  fn was_out_of_memory_before(&self) -> bool {
-    self.out_of_memory.load(Ordering::Relaxed)
-  }
-
-  fn remember_out_of_memory(&self) {
-    self.out_of_memory.store(true, Ordering::Relaxed);
-  }
-
-  /// True once the kernel has killed something in the container for memory.
-  async fn was_out_of_memory(&self) -> bool {
-    self.engine.inspect_container(&self.container).await.is_ok_and(|found| found.state.oom_killed)
   }
 }
 
 #[async_trait]
 impl Sandbox for ResidentSandbox {
   fn capabilities(&self) -> &Capabilities {
-    &CAPABILITIES
+    let told_apart = self.link.welcome().can(Capability::MemoryKills);
+    if told_apart { &CAPABILITIES } else { &WITHOUT_MEMORY_KILLS }
   }
 
   async fn read_file(
@@ -115,8 +106,9 @@ impl Sandbox for ResidentSandbox {
     self.explained(self.unpack(tar, cancel).await).await
   }
 
-  async fn export(&self, max_bytes: u64, cancel: &Cancel) -> Result<ByteStream> {
-    self.explained(self.pack(max_bytes, cancel).await).await
+  async fn export(&self, max_bytes: u64, cancel: &Cancel) -> Result<Export> {
+    let tar = self.explained(self.pack(max_bytes, cancel).await).await?;
+    Ok(Export { tar, base: None })
   }
 
   /// Commands of a holder that died are operations that the supervisor still knows.
@@ -125,6 +117,10 @@ impl Sandbox for ResidentSandbox {
       self.link.dismiss(operation.op).await?;
     }
     Ok(())
+  }
+
+  fn detach(&self) {
+    self.link.close();
   }
 }
 

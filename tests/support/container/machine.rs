@@ -13,13 +13,14 @@ pub fn address() -> Option<String> {
 
 pub struct Container {
   address: String,
-  id: String,
+  pub id: String,
 }
 
 impl Container {
   /// The machine's image always holds `/.sandbox/attack`.
   pub fn create(address: String, profile: &Profile) -> Self {
-    let request = format!("create {} {} {}", profile.memory, profile.tmpfs_mib, profile.nano_cpus);
+    let request =
+      format!("create {} {} {} {}", profile.memory, profile.tmpfs_mib, profile.nano_cpus, profile.pids);
     let id = ask(&address, &request).1;
     Self { address, id }
   }

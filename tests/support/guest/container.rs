@@ -33,6 +33,10 @@ fn enter(group: &str, tmpfs_mib: &str) -> Infallible {
   kernel::attach(IMAGE, ROOT, "", BIND, "");
   kernel::attach("", ROOT, "", REMOUNT | BIND | READ_ONLY | NO_DEV, "");
   kernel::attach("proc", &format!("{ROOT}/proc"), "proc", NO_SUID | NO_DEV | NO_EXEC, "");
+  kernel::attach("sysfs", &format!("{ROOT}/sys"), "sysfs", READ_ONLY | NO_SUID | NO_DEV | NO_EXEC, "");
+  let own_group = format!("{ROOT}/sys/fs/cgroup");
+  kernel::attach(group, &own_group, "", BIND, "");
+  kernel::attach("", &own_group, "", REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEV | NO_EXEC, "");
   devices(&format!("{ROOT}/dev"));
   let workspace = format!("size={tmpfs_mib}m,uid={USER},gid={USER},mode=0700");
   kernel::attach("tmpfs", &format!("{ROOT}/workspace"), "tmpfs", NO_SUID | NO_DEV, &workspace);

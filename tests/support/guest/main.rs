@@ -3,14 +3,14 @@
 //! `scripts/test-arm64.mjs` compiles it statically and starts it as `/init`. It makes containers with the namespaces,
 //! mounts and credentials that an engine gives them, and obeys a client over TCP: one line for each connection.
 //!
-//! | request                             | answer                                                       |
-//! | ----------------------------------- | ------------------------------------------------------------ |
-//! | `create MEMORY TMPFS_MIB NANO_CPUS` | the number of a new container; 0 CPUs is no quota            |
-//! | `start N`                           | `ok`                                                         |
-//! | `attach N`                          | `ok`, then both streams of process 1, as `docker attach`     |
-//! | `wait N`                            | the exit code, once it ended; 128 and more after a signal    |
-//! | `running N`                         | `true` or `false`                                            |
-//! | `remove N`                          | `ok`, once nothing of it runs                                |
+//! | request                                  | answer                                                       |
+//! | ---------------------------------------- | ------------------------------------------------------------ |
+//! | `create MEMORY TMPFS_MIB NANO_CPUS PIDS` | the number of a new container; 0 CPUs is no quota            |
+//! | `start N`                                | `ok`                                                         |
+//! | `attach N`                               | `ok`, then both streams of process 1, as `docker attach`     |
+//! | `wait N`                                 | the exit code, once it ended; 128 and more after a signal    |
+//! | `running N`                              | `true` or `false`                                            |
+//! | `remove N`                               | `ok`, once nothing of it runs                                |
 //!
 //! Anything that fails answers `error` and why.
 

@@ -11,8 +11,6 @@ use std::sync::{Arc, Mutex};
 
 use crate::streams::Streams;
 
-/// As the tests ask an engine for (`PidsLimit`).
-const PIDS: u64 = 64;
 /// The period of a CPU quota, in microseconds (`CpuPeriod` of an engine).
 const PERIOD: u64 = 100_000;
 /// No request is as long.
@@ -38,7 +36,9 @@ pub fn serve(machine: &Machine, mut stream: TcpStream) {
   let words: Vec<&str> = line.split(' ').collect();
   let numbers: Option<Vec<u64>> = words[1..].iter().map(|word| word.parse().ok()).collect();
   let answer = match (words[0], numbers.as_deref()) {
-    ("create", Some(&[memory, tmpfs_mib, nano_cpus])) => machine.create(memory, tmpfs_mib, nano_cpus),
+    ("create", Some(&[memory, tmpfs_mib, nano_cpus, pids])) => {
+      machine.create(memory, tmpfs_mib, nano_cpus, pids)
+    }
     (verb, Some(&[id])) => machine.about(verb, id, &mut stream),
     _ => Some(format!("error: not a request: {line}")),
   };
@@ -58,11 +58,11 @@ fn read_line(stream: &mut TcpStream) -> String {
 }
 
 impl Machine {
-  fn create(&self, memory: u64, tmpfs_mib: u64, nano_cpus: u64) -> Option<String> {
+  fn create(&self, memory: u64, tmpfs_mib: u64, nano_cpus: u64, pids: u64) -> Option<String> {
     let id = self.next.fetch_add(1, Ordering::Relaxed);
     let group = format!("/sys/fs/cgroup/container-{id}");
     fs::create_dir(&group).unwrap();
-    let mut limits = vec![("memory.max", memory.to_string()), ("pids.max", PIDS.to_string())];
+    let mut limits = vec![("memory.max", memory.to_string()), ("pids.max", pids.to_string())];
     if nano_cpus > 0 {
       limits.push(("cpu.max", format!("{} {PERIOD}", nano_cpus * PERIOD / 1_000_000_000)));
     }

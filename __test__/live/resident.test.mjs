@@ -1,0 +1,91 @@
+// The resident transport: the same session over our own process 1.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { test } from 'node:test'
+import { lab } from '../support/live.mjs'
+
+const { environment, onBoth, inSession, containers } = lab()
+const resident = { transport: 'resident' }
+
+onBoth('files go in and out, and are listed', resident, async session => {
+  assert.equal(session.capabilities.transport, 'resident')
+  await session.writeFile('ordner/größe ✓/a.txt', 'héllo')
+  assert.equal((await session.readFile('ordner/größe ✓/a.txt', { encoding: 'utf8' })).contents, 'héllo')
+  const part = await session.readFile('ordner/größe ✓/a.txt', { encoding: 'utf8', offset: 2, limit: 3 })
+  assert.deepEqual([part.contents, part.size, part.truncated], ['ll', 6, true])
+  const { entries } = await session.list('.', { depth: 5 })
+  assert.deepEqual(
+    entries.map(({ path, type, size }) => [path, type, size]),
+    [
+      ['ordner', 'directory', 0],
+      ['ordner/größe ✓', 'directory', 0],
+      ['ordner/größe ✓/a.txt', 'file', 6],
+    ],
+  )
+})
+
+onBoth('commands end as they did, signals included', resident, async session => {
+  const sh = (script, options = {}) => session.exec({ command: 'sh', args: ['-c', script], ...options })
+  const done = await sh('echo out; echo err >&2; exit 5')
+  assert.deepEqual([done.outcome, done.exitCode, done.stdout, done.stderr], ['exited', 5, 'out\n', 'err\n'])
+  const killed = await sh('kill -SEGV $$')
+  assert.deepEqual([killed.outcome, killed.exitCode, killed.signal], ['signaled', null, 'SIGSEGV'])
+  assert.equal((await sh('exit 137')).exitCode, 137)
+  const late = await sh('sleep 300 & wait', { timeoutMs: 200 })
+  assert.deepEqual([late.outcome, late.timedOut, late.exitCode], ['timed_out', true, 137])
+  const missing = await session.exec({ command: 'no-such-program' })
+  assert.deepEqual([missing.outcome, missing.exitCode], ['not_started', null])
+  const much = await sh('yes')
+  assert.deepEqual([much.outcome, much.stdout.length], ['output_limit', 1024 * 1024])
+  const echoed = await session.exec({ command: 'cat', stdin: 'x'.repeat(300_000) })
+  assert.equal(echoed.stdout.length, 300_000)
+  await sh('setsid sleep 303 >/dev/null 2>&1 & (env -i setsid sleep 303 >/dev/null 2>&1 &); exit 0')
+  const left = await sh('for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline"; echo; done | grep -c "^sleep 303" || :')
+  assert.equal(left.stdout, '0\n')
+})
+
+onBoth('links that a command made are never followed', resident, async session => {
+  await session.exec({ command: 'sh', args: ['-c', 'mkdir d; echo x >d/f; ln -s d l; ln -s /etc/hosts out; mkfifo p'] })
+  for (const path of ['l/f', 'out', 'p', 'd']) {
+    await assert.rejects(session.readFile(path), { code: 'PATH_INVALID' }, path)
+    await assert.rejects(session.writeFile(path, 'y'), { code: 'PATH_INVALID' }, path)
+  }
+  await assert.rejects(session.list('l'), { code: 'PATH_INVALID' })
+  await assert.rejects(session.readFile('nope'), { code: 'NOT_FOUND' })
+})
+
+test('a signal ends three commands at once, and the session goes on', () =>
+  inSession(resident, async session => {
+    const controller = new AbortController()
+    const reason = new Error('enough')
+    const calls = [1, 2, 3].map(() =>
+      session.exec({ command: 'sleep', args: ['300'], signal: controller.signal }).catch(error => error),
+    )
+    await session.exec({ command: 'true' })
+    controller.abort(reason)
+    for (const error of await Promise.all(calls)) {
+      assert.equal(error.code, 'CANCELLED')
+      assert.equal(error.cause, reason)
+    }
+    assert.equal((await session.exec({ command: 'echo', args: ['on'] })).stdout, 'on\n')
+  }))
+
+test('a run that waited goes on in its container; one whose container was lost, from its snapshot', async () => {
+  const owner = environment(resident)
+  const runId = randomUUID()
+  const first = await owner.acquire({ runId })
+  await first.writeFile('kept/a', 'x')
+  await first.release({ status: 'waiting_approval' })
+  const second = await owner.acquire({ runId })
+  assert.equal((await second.readFile('kept/a', { encoding: 'utf8' })).contents, 'x')
+  await second.writeFile('kept/b', 'y')
+  await second.release({ status: 'suspended' })
+  const [{ Id }] = await containers()
+  const { createNodeDockerClient } = await import('../../index.js')
+  await createNodeDockerClient({ socketPath: process.env.SANDBOX_TEST_SOCKET }).removeContainer(Id)
+  const third = await owner.acquire({ runId })
+  assert.equal((await third.readFile('kept/b', { encoding: 'utf8' })).contents, 'y')
+  await third.release({ status: 'completed' })
+  assert.deepEqual(await containers(), [])
+  await owner.close()
+})

@@ -1,0 +1,131 @@
+//! Talking to a container of ours, by the transport that it was made for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::carrier::Carrier;
+use super::core::Core;
+use super::host::now_ms;
+use super::spec;
+use crate::docker::client::Client;
+use crate::docker::model::Inspection;
+use crate::error::{Result, fail};
+use crate::sandbox::Sandbox;
+use crate::sandbox::exec::ExecSandbox;
+use crate::sandbox::resident::{Container, ResidentSandbox};
+use crate::supervisor::embedded::{Binary, by_digest};
+use crate::supervisor::link::{Identity, Link};
+use crate::supervisor::wire::Token;
+
+/// After the end of a lease nobody may come back; the supervisor gives a slow `release` this long.
+const DEAD_MAN_MARGIN: Duration = Duration::from_secs(60);
+
+/// What proves a holder to the container.
+#[derive(Clone, Copy)]
+pub struct Holding<'a> {
+  /// The lease's token, 64 hexadecimal digits.
+  pub token: &'a str,
+  /// The lease's fence.
+  pub fence: u64,
+}
+
+/// The transport that a container on record was made for; `None` where its supervisor is of another version of this
+/// package, which nobody here can vouch for.
+pub fn carrier_of(found: &Inspection) -> Option<Carrier> {
+  let labels = found.config.labels.as_ref();
+  match labels.and_then(|labels| labels.get(spec::LABEL_SUPERVISOR)) {
+    None => Some(Carrier::Exec),
+    Some(digest) => by_digest(digest).map(Carrier::Resident),
+  }
+}
+
+/// Opens the transport of `found`; `start` runs the container, where it does not run yet, once its output is listened to.
+pub async fn connect(
+  core: &Core,
+  found: &Inspection,
+  carrier: Carrier,
+  holding: Holding<'_>,
+  start: impl Future<Output = Result<()>>,
+) -> Result<Arc<dyn Sandbox>> {
+  match carrier {
+    Carrier::Exec => {
+      start.await?;
+      let (engine, owner) = (Arc::clone(&core.engine), core.options.user.into());
+      Ok(Arc::new(ExecSandbox::new(engine, found.id.clone(), owner, BTreeMap::new())))
+    }
+    Carrier::Resident(binary) => {
+      let client = core.engine.client().ok_or_else(|| {
+        fail!(
+          Unsupported,
+          "Container {} has the resident transport, which this client cannot carry.",
+          found.id
+        )
+      })?;
+      resident(core, client, found, binary, holding, start).await
+    }
+  }
+}
+
+async fn resident(
+  core: &Core,
+  client: &Client,
+  found: &Inspection,
+  binary: &Binary,
+  holding: Holding<'_>,
+  start: impl Future<Output = Result<()>>,
+) -> Result<Arc<dyn Sandbox>> {
+  let identity = Identity {
+    token: token(holding.token)?,
+    fence: holding.fence,
+    dead_man: core.options.lease.saturating_add(DEAD_MAN_MARGIN),
+  };
+  let since = now_ms() / 1000;
+  let ending = client.ending(&found.id).await?;
+  let container = Container::new(client.clone(), found.id.clone(), ending, since);
+  let link = match Link::open(client, &found.id, identity, start).await {
+    Ok(link) => link,
+    Err(error) => return Err(container.explain(error).await),
+  };
+  check_supervisor(binary, &link)?;
+  Ok(Arc::new(ResidentSandbox::new(container, link, variables(found))))
+}
+
+/// What answered must be the program that we put there, and must have withstood the attacks that it tried on itself.
+fn check_supervisor(binary: &Binary, link: &Link) -> Result<()> {
+  let welcome = link.welcome();
+  if binary.image_digest() != Some(welcome.digest) {
+    return Err(fail!(
+      Unsupported,
+      "What runs as process 1 of the sandbox is not the supervisor of this package."
+    ));
+  }
+  if !welcome.self_test.is_safe() {
+    let broken: Vec<_> = welcome.self_test.broken().collect();
+    return Err(fail!(
+      Unsupported,
+      "On this engine the sandbox's process 1 cannot be protected from its commands (got through: {}). Use transport \"exec\" or \"auto\", or another runtime.",
+      if broken.is_empty() { "not all attacks could be tried".to_owned() } else { broken.join(", ") }
+    ));
+  }
+  Ok(())
+}
+
+/// The variables of the container, which its commands have; process 1 passes none of its own on.
+fn variables(found: &Inspection) -> BTreeMap<String, String> {
+  let pairs = found.config.env.iter().flatten().filter_map(|variable| variable.split_once('='));
+  pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn token(hex: &str) -> Result<Token> {
+  let wrong = || fail!(Conflict, "The lease's token is not one of this package's.");
+  let mut bytes = [0u8; 32];
+  if hex.len() != 2 * bytes.len() {
+    return Err(wrong());
+  }
+  for (index, byte) in bytes.iter_mut().enumerate() {
+    let digits = hex.get(2 * index..2 * index + 2).ok_or_else(wrong)?;
+    *byte = u8::from_str_radix(digits, 16).map_err(|_error| wrong())?;
+  }
+  Ok(Token(bytes))
+}
