@@ -16,9 +16,12 @@ import { add, totalsOf } from './lib/totals.mjs'
 
 const FEATURES = ['--no-default-features', '--features', 'supervisor']
 const TARGET_DIR = join(ROOT, 'target/supervisor')
-/** Those that need process 1 and nothing else of an engine. */
+/**
+ * Those that need process 1 and nothing else of an engine. `supervisor_bridge`, `supervisor_bounds` and
+ * `supervisor_tracers` have the engine start processes (`docker exec`), `supervisor_link` speaks the Engine API.
+ */
 const TESTS = ['supervisor_inside', 'supervisor_attacks', 'supervisor_takeover']
-/** Emulated, a test takes up to two minutes. All together take four; past this something hangs. */
+/** Emulated, a test takes up to two minutes. All together take three to eight; past this something hangs. */
 const ALL_MS = 30 * 60_000
 
 const deadline = setTimeout(() => {
