@@ -35,6 +35,9 @@ impl Rule {
     if name.contains('*') {
       return Err(invalid(text, "\"*\" may only be the whole first label, as in \"*.example.com\""));
     }
+    if name.contains([':', '/']) {
+      return Err(invalid(text, "only a name can be allowed, without scheme, port or path"));
+    }
     let host = Host::parse(name).map_err(|fault| match fault {
       HostFault::Address => invalid(text, "it is an IP address, and only names can be allowed"),
       other => invalid(text, &format!("the name {}", other.text())),
