@@ -168,6 +168,8 @@ impl Client {
   pub async fn ask(mut self, bytes: impl AsRef<[u8]>) -> (String, Served) {
     self.send(bytes).await;
     let reply = self.rest().await;
+    // The proxy waits for a moment for this end, so that its reply is not lost.
+    drop(self.stream);
     (String::from_utf8_lossy(&reply).into_owned(), self.served.await.unwrap())
   }
 
