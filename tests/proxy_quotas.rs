@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_docker::proxy::{OpenConnections, ProxyEvent, Quotas, RunCounts, Served, Session};
+use sandbox_docker::proxy::{OpenConnections, Quotas, RunCounts, Served, Session};
 use support::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
@@ -39,10 +39,7 @@ async fn end(client: Client) {
 }
 
 fn last_reason(world: &World) -> Option<String> {
-  match world.events().pop() {
-    Some(ProxyEvent::Closed { reason, .. }) => reason,
-    other => unreachable!("the last event is the end, not {other:?}"),
-  }
+  world.closed().2
 }
 
 #[tokio::test]
@@ -321,9 +318,12 @@ async fn lifetime_bounds_what_comes_before_the_tunnel_too() {
 #[tokio::test]
 async fn a_closed_session_serves_nobody() {
   must_end(async {
-    let session = echoing().await.session(Quotas::default());
+    let world = echoing().await;
+    let session = world.session(Quotas::default());
     let mut open = tunnel(&session).await;
     session.close().await;
+    let why = "The session was closed, or its carrier dropped the connection.";
+    assert_eq!(last_reason(&world).as_deref(), Some(why));
     assert_eq!((open.rest().await, open.served.await.unwrap()), (vec![], Served::Cut));
     let (reply, served) = client(&session).await.ask(connect("good.com:2222")).await;
     assert_eq!((reply.as_str(), served), ("", Served::Cut));

@@ -6,7 +6,7 @@ mod support;
 
 use std::net::SocketAddr;
 
-use sandbox_docker::proxy::{ProxyEvent, Quotas, Served, Session};
+use sandbox_docker::proxy::{Quotas, Served, Session};
 use support::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -65,10 +65,7 @@ async fn one_request_passes_and_nothing_behind_it() {
     let head = "GET /a HTTP/1.1\r\nHost: good.com\r\nConnection: close\r\n\r\n";
     assert_eq!(told.recv().await.unwrap(), (head.to_owned(), true));
     assert_eq!(world.dialled(), ["93.184.216.34:80"]);
-    let Some(ProxyEvent::Closed { bytes_up, bytes_down, reason, .. }) = world.events().pop() else {
-      unreachable!("the last event is the end")
-    };
-    assert_eq!((bytes_up, bytes_down, reason), (head.len() as u64, PASSED_OK.len() as u64, None));
+    assert_eq!(world.closed(), (head.len() as u64, PASSED_OK.len() as u64, None));
   })
   .await;
 }
@@ -215,13 +212,11 @@ async fn refused(request: &str) -> (u16, String) {
   let (reply, served) = client(&session).await.ask(request).await;
   assert_eq!(served, Served::Ended);
   assert_eq!(world.dialled(), Vec::<String>::new(), "{request:?}");
-  let [ProxyEvent::Refused { status, reason, .. }] = &world.events()[..] else {
-    unreachable!("{request:?} is refused: {reply}")
-  };
+  let (status, reason) = world.refused();
   assert!(reply.ends_with(&format!("\r\n\r\n{reason}\n")), "{reply}");
   assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{reply}");
   assert!(!reason.contains("secret"), "{reason}");
-  (*status, reason.clone())
+  (status, reason)
 }
 
 #[tokio::test]

@@ -147,10 +147,9 @@ async fn refused_first_bytes(port: u16, first: &[u8], part: usize) -> (Vec<u8>, 
     }
   }
   let reply = client.rest().await;
+  drop(client.stream);
   client.served.await.unwrap();
-  let Some(ProxyEvent::Closed { bytes_up, reason, .. }) = world.events().pop() else {
-    unreachable!("the last event is the end")
-  };
+  let (bytes_up, _, reason) = world.closed();
   assert_eq!(bytes_up, 0);
   (told.recv().await.unwrap().0, reply, reason)
 }

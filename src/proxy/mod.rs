@@ -6,6 +6,7 @@
 
 pub mod address;
 mod authority;
+mod connection;
 mod dial;
 mod event;
 mod exchange;
@@ -15,6 +16,7 @@ mod http;
 mod intake;
 mod ledger;
 mod linger;
+mod passing;
 mod policy;
 mod quotas;
 mod refusal;

@@ -135,6 +135,22 @@ impl World {
     self.dialled.lock().unwrap().iter().map(ToString::to_string).collect()
   }
 
+  /// What the last event, the end of a connection, says: bytes up, bytes down, and why.
+  pub fn closed(&self) -> (u64, u64, Option<String>) {
+    match self.events().pop() {
+      Some(ProxyEvent::Closed { bytes_up, bytes_down, reason, .. }) => (bytes_up, bytes_down, reason),
+      other => panic!("the last event is no end but {other:?}"),
+    }
+  }
+
+  /// What the only event, a refusal, says: status and reason.
+  pub fn refused(&self) -> (u16, String) {
+    match &self.events()[..] {
+      [ProxyEvent::Refused { status, reason, .. }] => (*status, reason.clone()),
+      other => panic!("the events are no single refusal but {other:?}"),
+    }
+  }
+
   pub fn events(&self) -> Vec<ProxyEvent> {
     self.events.lock().unwrap().clone()
   }

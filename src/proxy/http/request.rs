@@ -36,6 +36,13 @@ pub(in crate::proxy) enum Kind {
   },
 }
 
+impl Request {
+  /// True if a reply has no body.
+  pub(in crate::proxy) const fn is_head(&self) -> bool {
+    matches!(self.kind, Kind::Plain { is_head: true, .. })
+  }
+}
+
 /// Reads a whole head, its empty line included.
 pub(in crate::proxy) fn parse(head: &[u8]) -> Result<Request, Refusal> {
   fields::check_lines(head).map_err(Refusal::Malformed)?;
