@@ -62,7 +62,11 @@ function withoutNotes(cell) {
 }
 
 function clean(cell) {
-  return cell.replaceAll('][', ', ').replaceAll(/["[\]]/g, '').replaceAll(/\s+/g, ' ').trim()
+  return cell
+    .replaceAll('][', ', ')
+    .replaceAll(/["[\]]/g, '')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
 }
 
 /** RFC 4180: quoted cells may hold commas, line ends and doubled quotes. */

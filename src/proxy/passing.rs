@@ -42,6 +42,10 @@ impl<'a> Passing<'a> {
 
 impl Drop for Passing<'_> {
   fn drop(&mut self) {
+    // A sink that panicked would panic again, and a second panic ends the process.
+    if std::thread::panicking() {
+      return;
+    }
     let (bytes_up, bytes_down) = self.gauge.moved();
     self.session.shared.events.record(ProxyEvent::Closed {
       run: Arc::clone(&self.session.run),
