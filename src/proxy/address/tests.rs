@@ -280,3 +280,47 @@ proptest! {
     prop_assert!(inside || not_global(IpAddr::V6(address)).is_some());
   }
 }
+
+/// The cells of one line of CSV (RFC 4180) without line ends in it.
+fn cells(line: &str) -> Vec<String> {
+  let mut cells = vec![String::new()];
+  let mut quoted = false;
+  for char in line.chars() {
+    match char {
+      '"' => quoted = !quoted,
+      ',' if !quoted => cells.push(String::new()),
+      _ => cells.last_mut().unwrap().push(char),
+    }
+  }
+  cells
+}
+
+/// The ranges of one registry, each with whether it is globally reachable.
+fn rows(csv: &str, reach: usize) -> Vec<(String, bool)> {
+  let mut rows = Vec::new();
+  for line in csv.lines().skip(1) {
+    let cells = cells(line);
+    let global = cells[reach].starts_with("True");
+    let nets = cells[0].split([' ', ',']).filter(|net| net.contains('/'));
+    // Read and written again, since an address has more than one spelling.
+    rows.extend(nets.map(|net| (net.parse::<ipnet::IpNet>().unwrap().to_string(), global)));
+  }
+  rows
+}
+
+#[test]
+fn the_table_is_what_the_registries_say() {
+  let mut wanted = [
+    rows(include_str!("../../../scripts/data/iana-ipv4-special-registry-1.csv"), 8),
+    rows(include_str!("../../../scripts/data/iana-ipv6-special-registry-1.csv"), 8),
+    rows(include_str!("../../../scripts/data/other-ranges.csv"), 3),
+  ]
+  .concat();
+  let ipv4 = table::IPV4.iter().map(|range| (range.net.to_string(), range.global));
+  let ipv6 = table::IPV6.iter().map(|range| (range.net.to_string(), range.global));
+  let mut found: Vec<_> = ipv4.chain(ipv6).collect();
+  wanted.sort();
+  found.sort();
+  assert_eq!(found.len(), 67);
+  assert_eq!(found, wanted);
+}
