@@ -300,6 +300,29 @@ async fn idle_time_and_lifetime() {
   .await;
 }
 
+#[tokio::test]
+async fn an_exchange_that_waits_too_long_is_told_so() {
+  must_end(async {
+    let world = World::new();
+    let (address, _told) = sink().await;
+    world.public(80, address);
+    let request = "GET http://good.com/ HTTP/1.1\r\nHost: good.com\r\n\r\n";
+    let (idle, lifetime) = (Duration::from_millis(200), Duration::from_millis(400));
+    for (quotas, phrase) in [
+      (Quotas { idle_timeout: idle, ..Quotas::default() }, "HTTP/1.1 504 Idle Timeout\r\n"),
+      (
+        Quotas { tunnel_lifetime: lifetime, ..Quotas::default() },
+        "HTTP/1.1 504 Connection Lifetime Over\r\n",
+      ),
+    ] {
+      let (reply, served) = client(&world.session(quotas)).await.ask(request).await;
+      assert!(reply.starts_with(phrase), "{reply}");
+      assert_eq!(served, Served::Ended);
+    }
+  })
+  .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn lifetime_bounds_what_comes_before_the_tunnel_too() {
   let world = World::new();

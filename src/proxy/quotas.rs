@@ -58,6 +58,9 @@ impl Default for Quotas {
 pub struct RunCounts {
   /// Well-formed requests, refused ones among them.
   pub requests: u64,
-  /// Bytes that went through, both directions together.
+  /// Bytes that were passed on, both directions together; of a connection that broke, also what was about to be.
   pub bytes: u64,
 }
+
+#[cfg(test)]
+mod tests;

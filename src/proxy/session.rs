@@ -54,7 +54,8 @@ impl Session {
   }
 
   /// Serves one connection that a carrier accepted just now: the time for its head runs from this call. The future is
-  /// the connection; dropping it cuts the connection.
+  /// the connection; dropping it cuts the connection. A carrier that can reset a stream lends it (`&mut stream`), and does
+  /// so after [`Served::Cut`].
   pub fn serve<S>(&self, mut stream: S) -> impl Future<Output = Served> + Send + use<S>
   where
     S: AsyncRead + AsyncWrite + Send + Unpin,
