@@ -68,8 +68,9 @@ impl Setting {
   /// Returns whether it succeeded, and what it printed.
   async fn run(&self, words: &[&str]) -> (bool, String) {
     let cert = self.folder.path().join("cert.pem");
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).current_dir(self.folder.path()).env("HOME", self.folder.path());
+    let (program, args) = words.split_first().unwrap();
+    let mut command = Command::new(program);
+    command.args(args).current_dir(self.folder.path()).env("HOME", self.folder.path());
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
       command.env(name, &self.proxy);
     }

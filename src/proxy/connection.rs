@@ -17,7 +17,7 @@ use super::ledger::Slot;
 use super::passing::Passing;
 use super::session::{Inner, Served};
 use super::tls::{ACCESS_DENIED, HelloFault, Sniffer};
-use super::{Authority, ProxyEvent, Refusal, Shared, dial, linger, resolve, tunnel};
+use super::{Authority, ProxyEvent, Quota, Refusal, Shared, dial, linger, resolve, tunnel};
 
 /// The port on which a tunnel must carry TLS.
 const TLS_PORT: u16 = 443;
@@ -57,7 +57,7 @@ impl<'a> Accepted<'a> {
     };
     let lifetime = self.session.shared.quotas.tunnel_lifetime;
     let opened = timeout_at(self.at + lifetime, self.open(&request.authority)).await;
-    match opened.unwrap_or_else(|_| Err(Refusal::Lifetime(lifetime.as_millis()))) {
+    match opened.unwrap_or_else(|_| Err(Refusal::Quota(Quota::Lifetime(lifetime.as_millis())))) {
       Ok(opened) => self.pass(client, early, &request, opened).await,
       Err(refusal) => self.refuse(client, Some(&request), &refusal).await,
     }
@@ -66,9 +66,9 @@ impl<'a> Accepted<'a> {
   fn admit(&self) -> Result<(Slot, Slot), Refusal> {
     let quotas = &self.session.shared.quotas;
     let own = self.session.connections.take(quotas.max_connections);
-    let own = own.ok_or(Refusal::RunConnections(quotas.max_connections))?;
+    let own = own.ok_or(Refusal::Quota(Quota::RunConnections(quotas.max_connections)))?;
     let all = self.session.shared.open.take(quotas.max_total_connections);
-    Ok((own, all.ok_or(Refusal::TotalConnections(quotas.max_total_connections))?))
+    Ok((own, all.ok_or(Refusal::Quota(Quota::TotalConnections(quotas.max_total_connections)))?))
   }
 
   /// Reads the request; `None` if the client ended without one. What came behind the head is left in `early`.
@@ -84,8 +84,8 @@ impl<'a> Accepted<'a> {
       Ok(Err(HeadFault::Ended(0))) => return Ok(None),
       Ok(Err(HeadFault::Ended(_))) => return Err(Refusal::Malformed("ended in the middle of its head")),
       Ok(Err(HeadFault::Malformed(why))) => return Err(Refusal::Malformed(why)),
-      Ok(Err(HeadFault::TooLarge)) => return Err(Refusal::HeadTooLarge(quotas.max_head_bytes)),
-      Err(_) => return Err(Refusal::HeadTimeout(wait.as_millis())),
+      Ok(Err(HeadFault::TooLarge)) => return Err(Refusal::Quota(Quota::HeadTooLarge(quotas.max_head_bytes))),
+      Err(_) => return Err(Refusal::Quota(Quota::HeadTimeout(wait.as_millis()))),
     };
     request::parse(&early.split_to(length)).map(Some)
   }
@@ -96,7 +96,7 @@ impl<'a> Accepted<'a> {
     self.session.ledger.count_request(quotas)?;
     let rule = policy.decide(authority)?.to_string();
     let slot = self.session.lookups.take(quotas.max_in_flight_dns);
-    let slot = slot.ok_or(Refusal::InFlightDns(quotas.max_in_flight_dns))?;
+    let slot = slot.ok_or(Refusal::Quota(Quota::InFlightDns(quotas.max_in_flight_dns)))?;
     let host = &authority.host;
     let addresses = resolve::checked_addresses(resolver, host, policy.allows_private(), slot).await?;
     let to = |address| SocketAddr::new(address, authority.port);

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::ledger::Ledger;
 use super::quotas::Quotas;
-use super::refusal::Refusal;
+use super::refusal::{Quota, Refusal};
 use super::tls::HelloFault;
 
 /// Why an allowed connection ends before client and server end it.
@@ -107,10 +107,10 @@ impl<'a> Gauge<'a> {
       let idle = self.accepted + moved + self.quotas.idle_timeout;
       let now = Instant::now();
       if now >= ends {
-        return Cut::Refused(Refusal::Lifetime(self.quotas.tunnel_lifetime.as_millis()));
+        return Cut::Refused(Refusal::Quota(Quota::Lifetime(self.quotas.tunnel_lifetime.as_millis())));
       }
       if now >= idle {
-        return Cut::Refused(Refusal::Idle(self.quotas.idle_timeout.as_millis()));
+        return Cut::Refused(Refusal::Quota(Quota::Idle(self.quotas.idle_timeout.as_millis())));
       }
       sleep_until(idle.min(ends)).await;
     }
@@ -129,9 +129,9 @@ impl<'a> Gauge<'a> {
     counter.fetch_add(granted, Ordering::Relaxed);
     let refusal = match way {
       _ if granted == wanted => None,
-      _ if granted < own => Some(Refusal::RunBytes(self.quotas.max_network_bytes)),
-      Way::Up => Some(Refusal::BytesUp(max)),
-      Way::Down => Some(Refusal::BytesDown(max)),
+      _ if granted < own => Some(Refusal::Quota(Quota::RunBytes(self.quotas.max_network_bytes))),
+      Way::Up => Some(Refusal::Quota(Quota::BytesUp(max))),
+      Way::Down => Some(Refusal::Quota(Quota::BytesDown(max))),
     };
     (usize::try_from(granted).unwrap_or(bytes), refusal)
   }

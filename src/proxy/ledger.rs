@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::quotas::{Quotas, RunCounts};
-use super::refusal::Refusal;
+use super::refusal::{Quota, Refusal};
 
 /// Counts connections over several proxies.
 #[derive(Clone, Debug, Default)]
@@ -85,13 +85,13 @@ impl Ledger {
   pub(super) fn count_request(&self, quotas: &Quotas) -> Result<(), Refusal> {
     let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
     if requests.session >= quotas.max_requests {
-      return Err(Refusal::SessionRequests(quotas.max_requests));
+      return Err(Refusal::Quota(Quota::SessionRequests(quotas.max_requests)));
     }
     if requests.run >= quotas.max_network_requests {
-      return Err(Refusal::RunRequests(quotas.max_network_requests));
+      return Err(Refusal::Quota(Quota::RunRequests(quotas.max_network_requests)));
     }
     if self.bytes.load(Ordering::Acquire) >= quotas.max_network_bytes {
-      return Err(Refusal::RunBytes(quotas.max_network_bytes));
+      return Err(Refusal::Quota(Quota::RunBytes(quotas.max_network_bytes)));
     }
     requests.session += 1;
     requests.run += 1;

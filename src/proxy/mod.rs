@@ -34,7 +34,7 @@ pub use host::{Host, HostFault};
 pub use ledger::OpenConnections;
 pub use policy::{Policy, Rule};
 pub use quotas::{Quotas, RunCounts};
-pub use refusal::Refusal;
+pub use refusal::{Quota, Refusal};
 pub use resolve::{Resolver, SystemResolver};
 pub use session::{Served, Session};
 

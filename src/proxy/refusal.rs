@@ -1,17 +1,17 @@
 //! Why the proxy does not do what it was asked, as an HTTP reply that a model can act on.
 
+mod quota;
+
 use super::authority::AuthorityFault;
 use super::host::{Host, HostFault};
+
+pub use quota::Quota;
 
 /// A request that is not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
   /// The request breaks HTTP's rules, or ours. The text follows "the request".
   Malformed(&'static str),
-  /// Its head has more bytes than this.
-  HeadTooLarge(usize),
-  /// Its head was not complete within so many milliseconds.
-  HeadTimeout(u128),
   /// Its target is no `host:port` that can be allowed.
   Target(AuthorityFault),
   /// No rule allows the host.
@@ -49,26 +49,8 @@ pub enum Refusal {
   DialTimeout(Host),
   /// The server's reply to an `http://` request cannot be passed on. The text follows "the server".
   BadReply(&'static str),
-  /// The run has this many connections open.
-  RunConnections(u64),
-  /// All runs of this process have this many connections open.
-  TotalConnections(u64),
-  /// The run has this many look-ups in flight.
-  InFlightDns(u64),
-  /// The session made this many requests.
-  SessionRequests(u64),
-  /// The run made this many requests.
-  RunRequests(u64),
-  /// The run moved this many bytes.
-  RunBytes(u64),
-  /// The connection carried this many bytes from the container.
-  BytesUp(u64),
-  /// The connection carried this many bytes to the container.
-  BytesDown(u64),
-  /// Nothing moved for so many milliseconds.
-  Idle(u128),
-  /// The connection was open for so many milliseconds.
-  Lifetime(u128),
+  /// A quota is used up.
+  Quota(Quota),
 }
 
 impl Refusal {
@@ -78,8 +60,6 @@ impl Refusal {
       Self::Malformed(_) => (400, "Malformed Request"),
       Self::Target(AuthorityFault::Host(HostFault::Address)) => (403, "IP Address Not Allowed"),
       Self::Target(_) => (400, "Malformed Target"),
-      Self::HeadTooLarge(_) => (431, "Request Head Too Large"),
-      Self::HeadTimeout(_) => (408, "Request Head Timeout"),
       Self::HostNotAllowed { .. } => (403, "Host Not In Allowlist"),
       Self::PortNotAllowed { .. } => (403, "Port Not In Allowlist"),
       Self::PlainOnTlsPort => (403, "Plain HTTP Not Allowed On 443"),
@@ -89,12 +69,7 @@ impl Refusal {
       Self::Unreachable(_) => (502, "Host Unreachable"),
       Self::DialTimeout(_) => (504, "Connect Timeout"),
       Self::BadReply(_) => (502, "Bad Reply From Server"),
-      Self::RunConnections(_) | Self::TotalConnections(_) => (429, "Too Many Connections"),
-      Self::InFlightDns(_) => (429, "Too Many Name Lookups"),
-      Self::SessionRequests(_) | Self::RunRequests(_) => (429, "Request Quota Used Up"),
-      Self::RunBytes(_) | Self::BytesUp(_) | Self::BytesDown(_) => (429, "Byte Quota Used Up"),
-      Self::Idle(_) => (504, "Idle Timeout"),
-      Self::Lifetime(_) => (504, "Connection Lifetime Over"),
+      Self::Quota(quota) => quota.status(),
     }
   }
 
@@ -103,12 +78,6 @@ impl Refusal {
     match self {
       Self::Malformed(why) => {
         format!("The request {why}. Use CONNECT host:port, or an absolute http:// URL with a matching Host.")
-      }
-      Self::HeadTooLarge(max) => format!("The request's head is over {max} bytes (maxHeadBytes). Send less."),
-      Self::HeadTimeout(ms) => {
-        format!(
-          "The request's head was not complete within {ms} ms (headTimeoutMs). Connect and send at once."
-        )
       }
       Self::Target(fault) => target(*fault),
       Self::HostNotAllowed { host, allowed } => {
@@ -137,45 +106,7 @@ impl Refusal {
       }
       Self::DialTimeout(host) => format!("No address of {host} answered in time. Try again later."),
       Self::BadReply(why) => format!("The server {why}, so its reply cannot be passed on. Try https://."),
-      quota => quota.quota_reason(),
-    }
-  }
-
-  fn quota_reason(&self) -> String {
-    match self {
-      Self::RunConnections(max) => {
-        format!(
-          "{max} connections of this run are open (maxConnections). Close one, or wait, then try again."
-        )
-      }
-      Self::TotalConnections(max) => {
-        format!("{max} connections of all runs are open (maxTotalConnections). Wait, then try again.")
-      }
-      Self::InFlightDns(max) => {
-        format!("{max} name look-ups of this run are in flight (maxInFlightDns). Wait, then try again.")
-      }
-      Self::SessionRequests(max) => {
-        format!("This session has made its {max} requests (maxRequests). Go on without the network.")
-      }
-      Self::RunRequests(max) => {
-        format!("This run has made its {max} requests (maxNetworkRequests). Go on without the network.")
-      }
-      Self::RunBytes(max) => {
-        format!("This run has moved its {max} bytes (maxNetworkBytes). Go on without the network.")
-      }
-      Self::BytesUp(max) => {
-        format!("The connection has sent its {max} bytes (maxBytesUp). Send less through one connection.")
-      }
-      Self::BytesDown(max) => {
-        format!(
-          "The connection has received its {max} bytes (maxBytesDown). Fetch less through one connection."
-        )
-      }
-      Self::Idle(ms) => format!("Nothing moved for {ms} ms (idleTimeoutMs). Try again."),
-      Self::Lifetime(ms) => {
-        format!("The connection was open for {ms} ms (tunnelLifetimeMs). Connect again for the rest.")
-      }
-      _ => "The request was refused.".to_owned(),
+      Self::Quota(quota) => quota.reason(),
     }
   }
 

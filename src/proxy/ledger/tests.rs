@@ -16,11 +16,11 @@ fn a_session_counts_its_own_requests_and_those_of_its_run() {
   let used = RunCounts { requests: 2, bytes: 0 };
   let first = Ledger::new(used);
   assert_eq!([first.count_request(&quotas), first.count_request(&quotas)], [Ok(()), Ok(())]);
-  assert_eq!(first.count_request(&quotas), Err(Refusal::SessionRequests(2)));
+  assert_eq!(first.count_request(&quotas), Err(Refusal::Quota(Quota::SessionRequests(2))));
   assert_eq!(first.counts().requests, 4);
   let second = Ledger::new(first.counts());
   assert_eq!(second.count_request(&quotas), Ok(()));
-  assert_eq!(second.count_request(&quotas), Err(Refusal::RunRequests(5)));
+  assert_eq!(second.count_request(&quotas), Err(Refusal::Quota(Quota::RunRequests(5))));
   assert_eq!(second.counts().requests, 5);
 }
 
@@ -33,7 +33,7 @@ fn the_last_byte_is_granted_and_the_next_is_not() {
   assert_eq!(ledger.take_bytes(4, &quotas), 3);
   assert_eq!(ledger.take_bytes(4, &quotas), 0);
   assert_eq!(ledger.counts(), RunCounts { requests: 1, bytes: 10 });
-  assert_eq!(ledger.count_request(&quotas), Err(Refusal::RunBytes(10)));
+  assert_eq!(ledger.count_request(&quotas), Err(Refusal::Quota(Quota::RunBytes(10))));
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn counts_beyond_a_smaller_quota_grant_nothing() {
   let quotas = Quotas { max_network_bytes: 10, max_network_requests: 1, ..Quotas::default() };
   let ledger = Ledger::new(RunCounts { requests: u64::MAX, bytes: u64::MAX });
   assert_eq!(ledger.take_bytes(1, &quotas), 0);
-  assert_eq!(ledger.count_request(&quotas), Err(Refusal::RunRequests(1)));
+  assert_eq!(ledger.count_request(&quotas), Err(Refusal::Quota(Quota::RunRequests(1))));
 }
 
 #[test]

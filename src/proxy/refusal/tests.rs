@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn a_reply_is_whole_and_closes_the_connection() {
-  let refusal = Refusal::RunConnections(32);
+  let refusal = Refusal::Quota(Quota::RunConnections(32));
   let text = "32 connections of this run are open (maxConnections). Close one, or wait, then try again.\n";
   let head = format!(
     "HTTP/1.1 429 Too Many Connections\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
@@ -15,7 +15,7 @@ fn a_reply_is_whole_and_closes_the_connection() {
 
 #[test]
 fn each_quota_has_a_reason_of_its_own() {
-  use Refusal::*;
+  use Quota::*;
   let quotas = [
     (RunConnections(7), 429, "maxConnections"),
     (TotalConnections(7), 429, "maxTotalConnections"),
