@@ -36,18 +36,27 @@ impl ResidentSandbox {
     };
     let operation = self.link.request(ToInside::Exec(request)).await?;
     let (mut stdout, mut stderr) = (CappedOutput::new(max_output_bytes), CappedOutput::new(max_output_bytes));
+    let mut exited = None;
     let reply = operation
       .run(stdin, "The sandbox command", cancel, |event| {
-        match event {
-          Event::Data(Stream::Output, bytes) => stdout.push(&bytes),
-          Event::Data(Stream::Error, bytes) => stderr.push(&bytes),
-          _ => {}
-        }
-        Ok(())
+        let (kept, bytes) = match event {
+          Event::Data(Stream::Output, bytes) => (&mut stdout, bytes),
+          Event::Data(Stream::Error, bytes) => (&mut stderr, bytes),
+          Event::Data(Stream::Input, _) => return Err(unexpected("a command")),
+          Event::Exited(end) => {
+            exited = Some(end);
+            return Ok(());
+          }
+          _ => return Ok(()),
+        };
+        // The supervisor sends at most the cap; what it stops there is its OutputLimit.
+        kept.push(&bytes);
+        if kept.exceeded() { Err(unexpected("a command")) } else { Ok(()) }
       })
       .await?;
     let end = match reply {
-      Reply::Command(end) => end,
+      // The end of a command that ran is told before the last word, and no other than that.
+      Reply::Command(end) if exited == Some(end) || matches!(end.how, How::NotStarted(..)) => end,
       Reply::Failed(failed) => return Err(super::files::failure(failed, "run", &program)),
       _ => return Err(unexpected("a command")),
     };
