@@ -10,7 +10,7 @@ use crate::sandbox::{Command, CommandResult, Outcome};
 use crate::stream::output::CappedOutput;
 use crate::supervisor::link::{Event, WINDOW};
 use crate::supervisor::wire::{
-  CommandEnd, Exec, How, NotStarted, RelativePath, Reply, Stream, StringsBuf, ToInside,
+  CommandEnd, Exec, How, NotStarted, RelativePath, Reply, Started, Stream, StringsBuf, ToInside,
 };
 
 /// What engines and shells give as the exit code of a command that SIGKILL ended, ours too: 128 and its number.
@@ -42,7 +42,9 @@ impl ResidentSandbox {
         let (kept, bytes) = match event {
           Event::Data(Stream::Output, bytes) => (&mut stdout, bytes),
           Event::Data(Stream::Error, bytes) => (&mut stderr, bytes),
-          Event::Data(Stream::Input, _) => return Err(unexpected("a command")),
+          Event::Data(Stream::Input, _) | Event::Started(Started::File { .. }) => {
+            return Err(unexpected("a command"));
+          }
           Event::Exited(end) => {
             exited = Some(end);
             return Ok(());

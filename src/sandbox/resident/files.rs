@@ -13,7 +13,7 @@ use crate::limits::{ARCHIVE_TIMEOUT, MAX_ARCHIVE_ENTRIES, MAX_LIST_BYTES};
 use crate::sandbox::{FileRange, Listing};
 use crate::supervisor::link::{Event, Operation, WINDOW};
 use crate::supervisor::wire::{
-  Failed, Failure, List, ReadFile, Reply, Stream, TarIn, TarOut, ToInside, WriteFile,
+  Failed, Failure, List, ReadFile, Reply, Started, Stream, TarIn, TarOut, ToInside, WriteFile,
 };
 use crate::workspace::path::WorkspacePath;
 
@@ -163,7 +163,7 @@ impl Reading {
 fn output(event: Event, what: &str) -> Result<Option<Bytes>> {
   match event {
     Event::Data(Stream::Output, bytes) => Ok(Some(bytes)),
-    Event::Data(..) | Event::Exited(_) => Err(unexpected(what)),
+    Event::Data(..) | Event::Exited(_) | Event::Started(Started::Command { .. }) => Err(unexpected(what)),
     _ => Ok(None),
   }
 }
