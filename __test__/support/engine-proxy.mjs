@@ -1,7 +1,7 @@
 // A proxy in front of the engine, as an authorization plugin or a socket proxy is one: it passes everything through, raw
 // streams too, and refuses or alters the requests that a test names.
 import { randomUUID } from 'node:crypto'
-import { createServer, request } from 'node:http'
+import { Agent, createServer, request } from 'node:http'
 import { connect } from 'node:net'
 import { rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ import { socketPath } from './live.mjs'
  */
 export async function engineProxy(...rules) {
   const path = join(tmpdir(), `proxy-${randomUUID().slice(0, 8)}.sock`)
-  const proxy = { socketPath: path, log: [], streams: new Set(), rules }
+  const proxy = { socketPath: path, log: [], streams: new Set(), rules, agent: new Agent({ keepAlive: true }) }
   const server = createServer()
   server.on('request', (incoming, reply) => void pass(proxy, incoming, reply))
   server.on('upgrade', (incoming, socket, head) => void hijack(proxy, incoming, socket, head))
@@ -24,6 +24,7 @@ export async function engineProxy(...rules) {
   proxy.close = async () => {
     for (const stream of proxy.streams) stream.destroy()
     server.closeAllConnections()
+    proxy.agent.destroy()
     await new Promise(resolve => server.close(resolve))
     rmSync(path, { force: true })
   }
@@ -48,14 +49,16 @@ async function pass(proxy, incoming, reply) {
     return
   }
   const { method, url: path, headers } = incoming
-  const sent = request({ socketPath, method, path, headers, agent: false }, answer => {
+  const sent = request({ socketPath, method, path, headers, agent: proxy.agent }, answer => {
+    answer.on('error', () => reply.destroy())
     if (rule?.body) return void alter(answer, rule.body, reply)
     reply.writeHead(answer.statusCode, answer.headers)
     reply.flushHeaders()
     answer.pipe(reply)
   })
   reply.on('close', () => sent.destroy())
-  sent.on('error', () => reply.destroy())
+  // An engine that has answered may close without having read all; what it answered is passed on.
+  sent.on('error', () => sent.res ?? reply.destroy())
   incoming.pipe(sent)
 }
 

@@ -122,7 +122,7 @@ fn advised(error: Error) -> Error {
   let advice = match error.code() {
     ErrorCode::Unsupported => "Set transport: \"exec\" to do without it.",
     _ => {
-      "It needs volumes, archives of containers that do not run, wait and attach: allow them on this engine, or set transport: \"exec\"."
+      "It needs volumes, archives of containers that do not run, wait and attach, and a runtime that can start it: allow them on this engine, or set transport: \"exec\"."
     }
   };
   let said = error.message().trim_end_matches('.');
