@@ -1,5 +1,5 @@
 //! A process 1 that never stops, in time and in memory. In a program of its own, since it looks at the memory of all of it.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod support;
 

@@ -1,12 +1,6 @@
 //! The host's end of the resident transport against a process 1 that is not, or no longer, our supervisor: every
 //! operation ends with a typed error, in bounded time and memory, and the process goes on.
-#![expect(
-  clippy::unwrap_used,
-  clippy::panic,
-  clippy::indexing_slicing,
-  clippy::print_stderr,
-  reason = "tests"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod support;
 

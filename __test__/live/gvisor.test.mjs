@@ -41,7 +41,7 @@ test('gVisor does not run what may not be read: resident is refused, auto goes w
   })
 })
 
-test('where it may be read the self-test names what got through', async () => {
+test('where it may be read it ends by itself: that kernel has not what its protection rests on', async () => {
   await inSession({ transport: 'resident' }, async () => undefined)
   const [name] = await supervisors()
   const { Labels: labels } = await engine('GET', `/volumes/${name}`)
@@ -52,7 +52,7 @@ test('where it may be read the self-test names what got through', async () => {
   try {
     const error = await refused()
     assert.equal(error.code, 'UNSUPPORTED', error.message)
-    assert.match(error.message, /got through: .*kill/)
+    assert.match(error.message, /its kernel refuses what the protection of process 1 rests on/)
     assert.deepEqual(await containers(), [])
   } finally {
     await removeVolume(name)

@@ -79,7 +79,9 @@ impl Container {
     match code {
       // The numbers are those of docs/protocol.md, "The end of process 1".
       0 => "its process 1 was told to end".to_owned(),
-      80..=82 => format!("its process 1 could not start here (exit code {code})"),
+      80 => "its process 1 was not started as the first process (exit code 80)".to_owned(),
+      81 => "its kernel refuses what the protection of process 1 rests on (exit code 81)".to_owned(),
+      82 => "it has no workspace (exit code 82)".to_owned(),
       83 => "its process 1 could not be reached any more".to_owned(),
       84 => "its holder had been silent for longer than the lease".to_owned(),
       85 => "some of its processes could not be ended in any other way".to_owned(),
