@@ -26,7 +26,7 @@ use sandbox_docker::supervisor::wire::{
 use sandbox_docker::workspace::path::WorkspacePath;
 use serde_json::json;
 use support::answers::{Answer, LOST, command_end, data, exec, list, loses, outcome, read, with};
-use support::hostile::{engine, process, sandbox, welcome};
+use support::hostile::{engine, engine_that_saw, process, sandbox, welcome};
 use support::must_end;
 use support::scripted_engine::Gate;
 
@@ -277,6 +277,30 @@ async fn a_stream_that_ends_anywhere_is_a_lost_container() {
   let cuts = join_all((0..whole).map(|cut| cut_at(cut).boxed_local())).await;
   for (cut, found) in cuts.into_iter().enumerate() {
     assert_eq!(found, LOST, "cut behind byte {cut} of {whole}");
+  }
+}
+
+/// The kernel ends process 1 for memory: the engine has an event of it, and a code that says nothing.
+#[tokio::test]
+async fn an_end_for_memory_is_told_as_such() {
+  for (events, reason) in [
+    (r#"{"status":"oom","id":"c1"}"#, "the kernel killed it for memory; raise limits.memoryMb."),
+    (r#"{"status":"oom","id":"c2"}"#, "it was killed or removed from outside."),
+  ] {
+    let gate = Gate::new();
+    let talk = process(&gate, |mut peer| async move {
+      peer.say(0, &ToHost::Welcome(welcome())).await;
+      peer.request().await;
+    });
+    let engine = engine_that_saw(events, &gate, talk);
+    let sandbox = sandbox(&engine).await.unwrap();
+    let path = WorkspacePath::parse("f").unwrap();
+    let error = must_end(sandbox.read_file(&path, 0, 8, &Cancel::new())).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ContainerLost);
+    assert!(
+      error.message().starts_with(&format!("The sandbox's container c1 has ended: {reason}")),
+      "{error}"
+    );
   }
 }
 

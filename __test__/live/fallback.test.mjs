@@ -8,7 +8,6 @@ import { engine, eventually, failureOf, lab, runProgram } from '../support/live.
 import { createVolume, fillers, removeVolume, supervisors, through, volumeWith } from '../support/supervisor-volume.mjs'
 
 const { client, containers, environment, leavesNothing, ownerId } = lab()
-const MIB = 1024 * 1024
 const FORBIDDEN = { status: 403 }
 const CREATE = /^\/containers\/create/
 const INSPECT_IMAGE = /^\/images\/.*\/json/
@@ -268,22 +267,5 @@ test('the container is killed', () =>
   loses(id => engine('POST', `/containers/${id}/kill`), /it was killed or removed from outside/))
 
 test('the container is removed', () => loses(id => client.removeContainer(id), /it was killed or removed from outside/))
-
-test('the kernel kills the whole container for memory', async () => {
-  // What is in the workspace counts, and no command is there to be killed in place of process 1.
-  const limits = { memoryMb: 64, maxWorkspaceBytes: 256 * MIB, maxFileBytes: 8 * MIB }
-  const owner = environment({ transport: 'resident', limits })
-  const session = await owner.acquire({ runId: randomUUID() })
-  const fill = async () => {
-    for (let file = 0; file < 32; file++) await session.writeFile(`f${file}`, new Uint8Array(8 * MIB).fill(1))
-  }
-  for (const error of [await failureOf(fill()), await failureOf(session.list())]) {
-    assert.equal(error.code, 'CONTAINER_LOST', error.message)
-    assert.match(error.message, /has ended: the kernel killed it for memory; raise limits\.memoryMb\./)
-  }
-  await session.release({ status: 'completed' })
-  assert.deepEqual(await containers(), [])
-  await owner.close()
-})
 
 leavesNothing()

@@ -143,6 +143,11 @@ where
 
 /// An engine with a container of the resident transport, whose process 1 is `talk`.
 pub fn engine(ended: &Gate, talk: Talk) -> ScriptedEngine {
+  engine_that_saw("", ended, talk)
+}
+
+/// One that remembers these events.
+pub fn engine_that_saw(events: &str, ended: &Gate, talk: Talk) -> ScriptedEngine {
   let binary = supervisor();
   let volume = serde_json::json!({
     "Name": volume::name(binary), "Driver": "local", "Options": null, "Labels": volume::labels(binary),
@@ -166,7 +171,7 @@ pub fn engine(ended: &Gate, talk: Talk) -> ScriptedEngine {
     .on("POST", "/containers/c1/wait", waiting)
     .on("POST", "/containers/c1/attach", vec![Act::Write(stream_head(101)), Act::Talk(talk)])
     .on("POST", "/containers/c1/start", reply(204, ""))
-    .on("GET", "/events", reply(200, ""))
+    .on("GET", "/events", reply(200, events))
     .on("GET", "/containers/json", reply(200, "[]"))
     .on("DELETE", "/containers/c1", removal)
     .serve()
