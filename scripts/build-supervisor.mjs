@@ -24,7 +24,7 @@ const TARGET_DIR = join(ROOT, 'target/supervisor')
 const MAX_BYTES = 1.5 * 1024 * 1024
 
 /** Where the program of an architecture is after it was built. */
-export const supervisorPath = arch => join(TARGET_DIR, `supervisor-${arch}`)
+export const supervisorPath = (arch = process.arch) => join(TARGET_DIR, `supervisor-${arch}`)
 
 /**
  * Builds one; says where it is, how large, and its SHA-256. Throws when it cannot be built, is not a static program for

@@ -18,6 +18,7 @@ import { answers } from './lib/engine-api.mjs'
 import { collectStale, containerdNamespace, takePlace, tearDown } from './lib/engine-home.mjs'
 import { until } from './lib/proc.mjs'
 import { PATH, must } from './lib/run.mjs'
+import { findOnPath } from './lib/tools.mjs'
 import { IMAGES, loadImages } from './images.mjs'
 
 const START_MS = 60_000
@@ -32,18 +33,19 @@ export function whyNoPrivateEngine() {
 }
 
 /**
- * Starts an engine, loads `images` (names of `IMAGES`) and resolves to `{ socketPath, stop }`. `stop()` ends it with its
+ * Starts an engine, loads `images` (names of `IMAGES`) and resolves to `{ socketPath, stop }`. `runtimes` are further ones
+ * than runc, as its `daemon.json` has them; unless told otherwise, gVisor where it is installed. `stop()` ends it with its
  * containers and removes all of it; so do a signal to this process and its exit. Rejects with the end of the engine's
  * log when it does not answer within 60 s.
  */
-export async function startEngine({ images = [] } = {}) {
+export async function startEngine({ images = [], runtimes = gvisor() } = {}) {
   const reason = whyNoPrivateEngine()
   if (reason) throw new Error(`Cannot start a private engine: ${reason}`)
   await collectStale()
   const { folder, number } = takePlace()
   const stop = stopper(folder)
   try {
-    const child = await spawnEngine(folder, number)
+    const child = await spawnEngine(folder, number, runtimes)
     const socketPath = join(folder, 'docker.sock')
     await waitForAnswer(child, folder, socketPath)
     await loadImages(socketPath, images)
@@ -54,10 +56,16 @@ export async function startEngine({ images = [] } = {}) {
   }
 }
 
-async function spawnEngine(folder, number) {
+// Without KVM, and without the machine's cgroups and networks, so that it runs wherever the tests do.
+function gvisor() {
+  const path = findOnPath('runsc')
+  return path ? { runsc: { path, runtimeArgs: ['--platform=ptrace', '--ignore-cgroups', '--network=none'] } } : {}
+}
+
+async function spawnEngine(folder, number, runtimes) {
   const namespace = containerdNamespace(folder)
-  // An empty configuration of its own, or dockerd would read the machine's /etc/docker/daemon.json.
-  writeFileSync(join(folder, 'daemon.json'), '{}')
+  // A configuration of its own, or dockerd would read the machine's /etc/docker/daemon.json.
+  writeFileSync(join(folder, 'daemon.json'), JSON.stringify({ runtimes }))
   const block = unusedBlock(number)
   writeFileSync(join(folder, 'addresses'), block)
   const bridge = await makeBridge(`sandbox-test${number}`, block)

@@ -21,6 +21,7 @@ const ENGINE_PACKAGES = {
   iptables: () => findOnPath('iptables'),
   'busybox-static': () => isStaticBusybox(findOnPath('busybox')),
   debootstrap: () => findOnPath('debootstrap'),
+  runsc: () => findOnPath('runsc'),
   'ca-certificates': () => existsSync('/etc/ssl/certs/ca-certificates.crt'),
 }
 const TRIES = 4

@@ -47,6 +47,17 @@ pub struct Residency {
 }
 
 impl Residency {
+  /// Whether a supervisor's volume was compared.
+  pub fn is_verified(&self) -> bool {
+    locked(&self.verified).is_some()
+  }
+
+  /// Has the volume compared before the next start. True where there was an earlier look: engines tell a volume's
+  /// time in seconds, so one that was removed and made again at once passes for the old one.
+  pub fn forget(&self) -> bool {
+    locked(&self.verified).take().is_some()
+  }
+
   /// An attempt to use the supervisor failed.
   pub fn refuse(&self, reason: &Error) {
     *locked(&self.refused) = Some((Instant::now(), reason.message().to_owned()));
@@ -64,26 +75,28 @@ fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Chooses the transport of a new container.
-pub fn choose(core: &Core, image: &ImageInspection) -> Result<Choice> {
-  let chosen = |carrier| Ok(Choice { carrier, instead: None });
-  match core.options.transport {
-    Transport::Exec => chosen(Carrier::Exec),
-    Transport::Resident => chosen(resident(core, image)?),
-    Transport::Auto => {
-      if let Some(reason) = core.residency.reason() {
-        return Ok(Choice { carrier: Carrier::Exec, instead: Some(reason) });
-      }
-      match resident(core, image) {
-        Ok(carrier) => chosen(carrier),
-        Err(error) => without(core, error),
-      }
-    }
+pub async fn choose(core: &Core, image: &ImageInspection) -> Result<Choice> {
+  let reason = match core.options.transport {
+    Transport::Exec => return Ok(Choice { carrier: Carrier::Exec, instead: None }),
+    Transport::Resident => None,
+    Transport::Auto => core.residency.reason(),
+  };
+  if reason.is_some() {
+    return Ok(Choice { carrier: Carrier::Exec, instead: reason });
+  }
+  match resident(core, image).await {
+    Ok(carrier) => Ok(Choice { carrier, instead: None }),
+    Err(error) => without(core, error),
   }
 }
 
 /// `auto` after the resident transport failed: the other one, if the failure was the transport's.
 pub fn without(core: &Core, error: Error) -> Result<Choice> {
-  if core.options.transport != Transport::Auto || !is_of_transport(&error) {
+  if !is_of_transport(&error) {
+    return Err(error);
+  }
+  let error = advised(error);
+  if core.options.transport != Transport::Auto {
     return Err(error);
   }
   core.residency.refuse(&error);
@@ -92,7 +105,7 @@ pub fn without(core: &Core, error: Error) -> Result<Choice> {
 
 /// Whether the other transport may fare better. It would not where the caller, the engine, the image or another holder is
 /// in the way.
-fn is_of_transport(error: &Error) -> bool {
+pub fn is_of_transport(error: &Error) -> bool {
   matches!(
     error.code(),
     ErrorCode::Unsupported
@@ -104,14 +117,44 @@ fn is_of_transport(error: &Error) -> bool {
   )
 }
 
-fn resident(core: &Core, image: &ImageInspection) -> Result<Carrier> {
-  if core.engine.client().is_none() {
+/// The same error with what to do about it: also what `auto` gives as its reason.
+fn advised(error: Error) -> Error {
+  let advice = match error.code() {
+    ErrorCode::Unsupported => "Set transport: \"exec\" to do without it.",
+    _ => {
+      "It needs volumes, archives of containers that do not run, wait and attach, and a runtime that can start it: allow them on this engine, or set transport: \"exec\"."
+    }
+  };
+  let said = error.message().trim_end_matches('.');
+  let message = format!("The resident transport cannot be had: {said}. {advice}");
+  Error::new(error.code(), message).with_source(error)
+}
+
+/// What answered in a new container was not our supervisor, or is none any more. Nobody else can hold such a container, so
+/// a claim that somebody does is as false as any other answer.
+pub fn not_ours(error: Error) -> Error {
+  match error.code() {
+    ErrorCode::ContainerLost | ErrorCode::Conflict | ErrorCode::Internal => {
+      fail!(Unsupported, "{}", error.message()).with_source(error)
+    }
+    _ => error,
+  }
+}
+
+/// Before anything is created, where this engine's volume was not looked at yet: one that is somebody else's is never
+/// mounted, and an engine that refuses volumes makes none on the way.
+async fn resident(core: &Core, image: &ImageInspection) -> Result<Carrier> {
+  let Some(client) = core.engine.client() else {
     return Err(fail!(
       Unsupported,
-      "The resident transport needs a Docker engine of its own; this client cannot carry it. Use transport \"exec\" or \"auto\"."
+      "it needs a Docker engine that this package talks to itself, and this environment has a client of its own"
     ));
+  };
+  let binary = binary(&image.architecture)?;
+  if !core.residency.is_verified() {
+    volume::claim(client, binary).await?;
   }
-  Ok(Carrier::Resident(binary(&image.architecture)?))
+  Ok(Carrier::Resident(binary))
 }
 
 /// Makes sure that what will be process 1 of a container that does not run yet is what it should be. The contents of a

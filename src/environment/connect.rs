@@ -10,7 +10,7 @@ use super::host::{Previous, now_ms};
 use super::spec;
 use crate::docker::client::Client;
 use crate::docker::model::Inspection;
-use crate::error::{Result, fail};
+use crate::error::{ErrorCode, Result, fail};
 use crate::sandbox::Sandbox;
 use crate::sandbox::exec::ExecSandbox;
 use crate::sandbox::resident::{Container, ResidentSandbox};
@@ -106,7 +106,8 @@ async fn resident(
   let container = Container::new(client.clone(), found.id.clone(), ending, since);
   let link = match opening.await {
     Ok(link) => link,
-    Err(error) => return Err(container.explain(error).await),
+    Err(error) if error.code() == ErrorCode::ContainerLost => return Err(container.unreachable(error).await),
+    Err(error) => return Err(error),
   };
   check_supervisor(binary, &link)?;
   Ok(Arc::new(ResidentSandbox::new(container, link, variables(found))))
@@ -125,7 +126,7 @@ fn check_supervisor(binary: &Binary, link: &Link) -> Result<()> {
     let broken: Vec<_> = welcome.self_test.broken().collect();
     return Err(fail!(
       Unsupported,
-      "On this engine the sandbox's process 1 cannot be protected from its commands (got through: {}). Use transport \"exec\" or \"auto\", or another runtime.",
+      "Under this engine's kernel and runtime the sandbox's process 1 cannot be protected from its commands (got through: {}). Another runtime may do better.",
       if broken.is_empty() { "not all attacks could be tried".to_owned() } else { broken.join(", ") }
     ));
   }

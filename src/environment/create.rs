@@ -47,8 +47,17 @@ pub async fn create_container(
   core.check_enforcement().await?;
   let image = core.image(cancel).await?;
   let run = Attempt { core, key, holding, image: &image, cancel };
-  let Choice { carrier, instead } = carrier::choose(core, &image)?;
-  let made = match run.make(carrier, instead).await {
+  let relied = core.residency.is_verified();
+  let Choice { carrier, instead } = carrier::choose(core, &image).await?;
+  let mut made = run.make(carrier, instead).await;
+  if carrier.is_resident()
+    && made.as_ref().is_err_and(carrier::is_of_transport)
+    && core.residency.forget()
+    && relied
+  {
+    made = run.make(carrier, None).await;
+  }
+  let made = match made {
     Err(error) if carrier.is_resident() => {
       let Choice { carrier, instead } = carrier::without(core, error)?;
       run.make(carrier, instead).await?
@@ -99,11 +108,15 @@ impl Attempt<'_> {
   async fn run(&self, id: &str, carrier: Carrier) -> Result<Arc<dyn Sandbox>> {
     let core = self.core;
     self.cancel.check("Acquiring the sandbox")?;
-    let (found, ()) =
-      tokio::try_join!(core.engine.inspect_container(id), carrier::prepare(core, carrier, id))?;
+    // Both to their end: a filler of the volume that is dropped half way stays on the engine.
+    let (found, prepared) =
+      tokio::join!(core.engine.inspect_container(id), carrier::prepare(core, carrier, id));
+    let found = found?;
     check_image(core, &found, self.image)?;
     spec::verify(&found, &core.options)?;
-    connect(core, &found, carrier, self.holding, core.engine.start_container(id)).await
+    prepared?;
+    let connected = connect(core, &found, carrier, self.holding, core.engine.start_container(id)).await;
+    if carrier.is_resident() { connected.map_err(carrier::not_ours) } else { connected }
   }
 
   async fn fill(&self, made: NewContainer, contents: Contents) -> Result<NewContainer> {

@@ -11,7 +11,7 @@ use super::embedded::Binary;
 use crate::archive::{ArchiveLimits, EntryPath, Owner, PackEntry, PackOptions, SymlinkRule, pack};
 use crate::docker::Engine;
 use crate::docker::client::Client;
-use crate::docker::model::ContainerSpec;
+use crate::docker::model::{ContainerSpec, ListedContainer};
 use crate::docker::volume::Volume;
 use crate::error::{Error, ErrorCode, Result, fail};
 
@@ -83,21 +83,22 @@ pub async fn prepare(client: &Client, binary: &Binary, container: &str, image: &
   ))
 }
 
-/// Whether the volume, as `container` has it, holds the binary. A volume that is marked as whole and holds another one was
-/// changed by somebody.
+/// Whether the volume, as `container` has it, holds the binary. The marker is looked at first: without it another host may
+/// be writing right now, and what the file is does not matter; with it nobody writes any more, and a volume that holds
+/// something else was changed by somebody.
 async fn holds(client: &Client, binary: &Binary, container: &str) -> Result<bool> {
-  let most = binary.bytes.len() as u64 + 1;
-  let found = match read(client, container, FILE, most).await {
-    // Too long, a directory, a link: whatever it is, it is not what we put there.
-    Err(error) if error.code() == ErrorCode::Unsupported => return Err(tampered(binary)),
-    found => found?,
+  let kept = async {
+    if read(client, container, MARKER, MAX_MARKER_BYTES).await?.is_none() {
+      return Ok(None);
+    }
+    read(client, container, FILE, binary.bytes.len() as u64).await.map(Some)
   };
-  if found.is_some_and(|found| found == binary.bytes) {
-    return Ok(true);
-  }
-  match read(client, container, MARKER, MAX_MARKER_BYTES).await? {
-    Some(_) => Err(tampered(binary)),
-    None => Ok(false),
+  match kept.await {
+    Ok(None) => Ok(false),
+    Ok(Some(found)) if found.as_deref() == Some(binary.bytes) => Ok(true),
+    // Too long, a directory, a link: whatever it is, it is not what we put there.
+    Err(error) if error.code() != ErrorCode::Unsupported => Err(error),
+    Ok(Some(_)) | Err(_) => Err(tampered(binary)),
   }
 }
 
@@ -156,7 +157,7 @@ impl Filler<'_> {
     let filled = self.fill_through(&id).await;
     let removed = self.client.remove_container(&id).await;
     filled?;
-    removed.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
+    removed.or_else(gone_is_fine)
   }
 
   fn name(&self) -> String {
@@ -179,38 +180,42 @@ impl Filler<'_> {
       writable_volumes: [(self.volume.clone(), MOUNT.to_owned())].into(),
       ..ContainerSpec::default()
     };
-    let since = Instant::now();
+    let begun = Instant::now();
+    let mut watched: Option<(String, Instant)> = None;
     loop {
       match self.client.create_container(&spec).await {
         Err(taken) if taken.code() == ErrorCode::Conflict => {}
         created => return created,
       }
-      if since.elapsed() > FILLER_AGE || self.is_old().await? {
-        self.take_over().await?;
+      if let Some(found) = self.other().await? {
+        let since = match watched.take() {
+          Some((id, since)) if id == found.id => since,
+          _ => Instant::now(),
+        };
+        if since.elapsed() > FILLER_AGE || is_old(&found) {
+          // This one and no other: by now another host may have taken it over and be at work in one of the same name.
+          self.client.remove_container(&found.id).await.or_else(gone_is_fine)?;
+        }
+        watched = Some((found.id, since));
+      } else if begun.elapsed() > FILLER_AGE {
+        return Err(fail!(
+          Unsupported,
+          "Container {} on the Docker engine has the name of a filler and was not made by this package. Remove it.",
+          self.name()
+        ));
       }
       sleep(FILLER_POLL).await;
     }
   }
 
-  /// Whether the filler that is there is older than any host needs, by this machine's clock.
-  async fn is_old(&self) -> Result<bool> {
+  /// The filler that is there.
+  async fn other(&self) -> Result<Option<ListedContainer>> {
     let label = format!("{LABEL_DIGEST}={}", self.binary.hex());
     let name = self.name();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let listed = self.client.list_containers(&label).await?;
-    let filler = listed
-      .iter()
-      .find(|container| container.names.iter().any(|found| found.strip_prefix('/') == Some(name.as_str())));
-    Ok(filler.is_some_and(|filler| {
-      now.as_secs().saturating_sub(u64::try_from(filler.created).unwrap_or(u64::MAX)) > FILLER_AGE.as_secs()
-    }))
-  }
-
-  async fn take_over(&self) -> Result<()> {
-    match self.client.remove_container(&self.name()).await {
-      Err(gone) if gone.is_not_found() => Ok(()),
-      removed => removed,
-    }
+    let ours = |container: &ListedContainer| {
+      container.names.iter().any(|found| found.strip_prefix('/') == Some(name.as_str()))
+    };
+    Ok(self.client.list_containers(&label).await?.into_iter().find(ours))
   }
 
   /// Binary first, marker last: a volume with the marker is whole, and never written again, since a program that runs
@@ -237,4 +242,14 @@ impl Filler<'_> {
       .map_err(|error| error.into_error(ErrorCode::Internal))?;
     self.client.put_engine_archive(id, MOUNT, tar).await
   }
+}
+
+/// Whether a filler is older than any host needs, by this machine's clock.
+fn is_old(filler: &ListedContainer) -> bool {
+  let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+  now.as_secs().saturating_sub(u64::try_from(filler.created).unwrap_or(u64::MAX)) > FILLER_AGE.as_secs()
+}
+
+fn gone_is_fine(error: Error) -> Result<()> {
+  if error.is_not_found() { Ok(()) } else { Err(error) }
 }

@@ -8,6 +8,8 @@
   reason = "test support; each program uses a part"
 )]
 
+pub mod answers;
+pub mod hostile;
 pub mod live;
 pub mod replies;
 pub mod scripted_engine;

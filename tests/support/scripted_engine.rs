@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,7 +32,12 @@ pub enum Act {
   Close,
   /// Does nothing more and leaves the connection open, unread.
   Hang,
+  /// Gives the connection away, as behind the head of a hijacked stream; it is over when the talk is.
+  Talk(Talk),
 }
+
+/// What has a connection for itself.
+pub type Talk = Arc<dyn Fn(UnixStream) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// A point that something waits for.
 #[derive(Clone)]
@@ -254,6 +260,13 @@ impl Connection {
       }
       Act::Close => return None,
       Act::Hang => std::future::pending().await,
+      Act::Talk(talk) => {
+        // Nothing may come before the head was read.
+        assert_eq!(self.buffer, Vec::<u8>::new());
+        let (unused, _) = UnixStream::pair().unwrap();
+        talk(std::mem::replace(&mut self.stream, unused)).await;
+        return None;
+      }
     }
     Some(())
   }

@@ -10,7 +10,7 @@ use crate::sandbox::{Command, CommandResult, Outcome};
 use crate::stream::output::CappedOutput;
 use crate::supervisor::link::{Event, WINDOW};
 use crate::supervisor::wire::{
-  CommandEnd, Exec, How, NotStarted, RelativePath, Reply, Stream, StringsBuf, ToInside,
+  CommandEnd, Exec, How, NotStarted, RelativePath, Reply, Started, Stream, StringsBuf, ToInside,
 };
 
 /// What engines and shells give as the exit code of a command that SIGKILL ended, ours too: 128 and its number.
@@ -36,18 +36,29 @@ impl ResidentSandbox {
     };
     let operation = self.link.request(ToInside::Exec(request)).await?;
     let (mut stdout, mut stderr) = (CappedOutput::new(max_output_bytes), CappedOutput::new(max_output_bytes));
+    let mut exited = None;
     let reply = operation
       .run(stdin, "The sandbox command", cancel, |event| {
-        match event {
-          Event::Data(Stream::Output, bytes) => stdout.push(&bytes),
-          Event::Data(Stream::Error, bytes) => stderr.push(&bytes),
-          _ => {}
-        }
-        Ok(())
+        let (kept, bytes) = match event {
+          Event::Data(Stream::Output, bytes) => (&mut stdout, bytes),
+          Event::Data(Stream::Error, bytes) => (&mut stderr, bytes),
+          Event::Data(Stream::Input, _) | Event::Started(Started::File { .. }) => {
+            return Err(unexpected("a command"));
+          }
+          Event::Exited(end) => {
+            exited = Some(end);
+            return Ok(());
+          }
+          _ => return Ok(()),
+        };
+        // The supervisor sends at most the cap; what it stops there is its OutputLimit.
+        kept.push(&bytes);
+        if kept.exceeded() { Err(unexpected("a command")) } else { Ok(()) }
       })
       .await?;
     let end = match reply {
-      Reply::Command(end) => end,
+      // The end of a command that ran is told before the last word, and no other than that.
+      Reply::Command(end) if exited == Some(end) || matches!(end.how, How::NotStarted(..)) => end,
       Reply::Failed(failed) => return Err(super::files::failure(failed, "run", &program)),
       _ => return Err(unexpected("a command")),
     };

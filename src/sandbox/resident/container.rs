@@ -1,5 +1,7 @@
 //! The container around a supervisor, and why it ended.
 
+use std::pin::pin;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Mutex;
@@ -8,10 +10,10 @@ use tokio::time::timeout;
 use crate::docker::Engine;
 use crate::docker::client::Client;
 use crate::docker::ending::Ending;
-use crate::error::{Error, ErrorCode, fail};
+use crate::error::{Error, fail};
 
-/// An engine needs so long at most to remove a container that was killed, and to say so.
-const ENDING_TIMEOUT: Duration = Duration::from_secs(5);
+/// A container that ended is removed and its end told well within this time; the stream to it is closed before.
+const ENDED_GRACE: Duration = Duration::from_secs(2);
 
 /// A container that is removed when it ends.
 pub struct Container {
@@ -19,19 +21,16 @@ pub struct Container {
   id: String,
   /// When it was begun to look after it, in seconds since 1970.
   since: u64,
-  /// Asked once.
-  ending: Mutex<Ended>,
-}
-
-enum Ended {
-  Unknown(Ending),
-  Known(String),
+  /// Taken by who asks first.
+  ending: Mutex<Option<Ending>>,
+  /// The error of all operations once it is lost.
+  lost: OnceLock<Error>,
 }
 
 impl Container {
   /// A container whose end is waited for since `since` (seconds since 1970).
-  pub fn new(client: Client, id: String, ending: Ending, since: u64) -> Self {
-    Self { client, id, since, ending: Mutex::new(Ended::Unknown(ending)) }
+  pub const fn new(client: Client, id: String, ending: Ending, since: u64) -> Self {
+    Self { client, id, since, ending: Mutex::const_new(Some(ending)), lost: OnceLock::new() }
   }
 
   /// The engine's id of it.
@@ -39,44 +38,67 @@ impl Container {
     &self.id
   }
 
-  /// What an operation's error means: where the stream to the supervisor is gone, the container goes too, since what
-  /// answers there is not trusted any more, and the error says why it ended.
-  pub async fn explain(&self, error: Error) -> Error {
-    if error.code() != ErrorCode::ContainerLost {
-      return error;
-    }
+  /// The error of every operation, once [`Self::lose`] was called.
+  pub fn lost(&self) -> Option<Error> {
+    self.lost.get().cloned()
+  }
+
+  /// The stream to the supervisor is gone, or what answers there is not to be trusted: the container goes too. The error
+  /// of this operation and of all that follow, which says why it ended.
+  pub async fn lose(&self, error: Error) -> Error {
     let mut ending = self.ending.lock().await;
-    if let Ended::Unknown(_) = *ending {
-      self.client.kill_container(&self.id, "SIGKILL").await.ok();
-      let Ended::Unknown(asked) = std::mem::replace(&mut *ending, Ended::Known(String::new())) else {
-        return error;
-      };
-      let code = timeout(ENDING_TIMEOUT, asked.code()).await.ok().flatten();
-      *ending = Ended::Known(self.reason(code, &error).await);
+    if let Some(lost) = self.lost() {
+      return lost;
     }
-    let Ended::Known(reason) = &*ending else { return error };
-    fail!(
+    let reason = self.end(ending.take(), &error).await;
+    let lost = fail!(
       ContainerLost,
       "The sandbox's container {} has ended: {reason}. Release this run; acquiring it again restores it where a snapshot allows.",
       self.id
-    )
-    .with_source(error)
+    );
+    self.lost.get_or_init(|| lost.with_source(error)).clone()
   }
 
-  async fn reason(&self, code: Option<i64>, error: &Error) -> String {
+  /// The error of a container that could not even be talked to.
+  pub async fn unreachable(&self, error: Error) -> Error {
+    let ending = self.ending.lock().await.take();
+    let reason = self.end(ending, &error).await;
+    fail!(ContainerLost, "The sandbox's container {} did not come up: {reason}.", self.id).with_source(error)
+  }
+
+  /// Removes the container after `error`, unless it has ended by itself; why it is gone, without a full stop.
+  async fn end(&self, ending: Option<Ending>, error: &Error) -> String {
+    let Some(asked) = ending else { return said(error) };
+    let mut code = pin!(asked.code());
+    if let Ok(Some(code)) = timeout(ENDED_GRACE, &mut code).await {
+      return self.reason(code, error).await;
+    }
+    // It runs, or the engine does not tell any more.
+    self.client.remove_container(&self.id).await.ok();
+    said(error)
+  }
+
+  async fn reason(&self, code: i64, error: &Error) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let oom = self.client.ran_out_of_memory(&self.id, self.since, now + 1).await.unwrap_or(false);
+    let oom = self.client.ran_out_of_memory(&self.id, self.since, now + 1);
     match code {
       // The numbers are those of docs/protocol.md, "The end of process 1".
-      Some(0) => "its process 1 was told to end".to_owned(),
-      Some(80..=82) => format!("its process 1 could not start here (exit code {})", code.unwrap_or_default()),
-      Some(83) => "its process 1 could not be reached any more".to_owned(),
-      Some(84) => "its holder had been silent for longer than the lease".to_owned(),
-      Some(85) => "some of its processes could not be ended in any other way".to_owned(),
-      Some(137) if oom => "the kernel killed it for memory. Raise limits.memoryMb".to_owned(),
-      Some(137) => format!("it was killed ({})", error.message().trim_end_matches('.')),
-      Some(code) => format!("its process 1 ended with exit code {code}"),
-      None => error.message().trim_end_matches('.').to_owned(),
+      0 => "its process 1 was told to end".to_owned(),
+      80 => "its process 1 was not started as the first process (exit code 80)".to_owned(),
+      81 => "its kernel refuses what the protection of process 1 rests on (exit code 81)".to_owned(),
+      82 => "it has no workspace (exit code 82)".to_owned(),
+      83 => "its process 1 could not be reached any more".to_owned(),
+      84 => "its holder had been silent for longer than the lease".to_owned(),
+      85 => "some of its processes could not be ended in any other way".to_owned(),
+      137 if oom.await.unwrap_or(false) => {
+        "the kernel killed it for memory; raise limits.memoryMb".to_owned()
+      }
+      137 => "it was killed or removed from outside".to_owned(),
+      code => format!("its process 1 ended with exit code {code} ({})", said(error)),
     }
   }
+}
+
+fn said(error: &Error) -> String {
+  error.message().trim_end_matches('.').to_owned()
 }

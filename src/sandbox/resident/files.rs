@@ -1,18 +1,21 @@
 //! Files over the supervisor.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
+use tokio::time::{Instant, timeout};
 
 use super::command::relative;
-use super::{ResidentSandbox, unexpected};
+use super::{FILLING, PACKING, ResidentSandbox, listing, unexpected};
 use crate::cancel::Cancel;
 use crate::docker::{ByteStream, Stdin};
 use crate::error::{Error, Result, fail};
-use crate::limits::{MAX_ARCHIVE_ENTRIES, MAX_LIST_BYTES};
-use crate::sandbox::{EntryType, FileRange, ListEntry, Listing};
-use crate::supervisor::link::{Event, WINDOW};
+use crate::limits::{ARCHIVE_TIMEOUT, MAX_ARCHIVE_ENTRIES, MAX_LIST_BYTES};
+use crate::sandbox::{FileRange, Listing};
+use crate::supervisor::link::{Event, Operation, WINDOW};
 use crate::supervisor::wire::{
-  Entry, EntryKind, Failed, Failure, List, ReadFile, Reply, Stream, TarIn, TarOut, ToInside, WriteFile,
+  Failed, Failure, List, ReadFile, Reply, Started, Stream, TarIn, TarOut, ToInside, WriteFile,
 };
 use crate::workspace::path::WorkspacePath;
 
@@ -22,19 +25,18 @@ impl ResidentSandbox {
     path: &WorkspacePath,
     offset: u64,
     limit: u64,
+    what: &str,
     cancel: &Cancel,
   ) -> Result<FileRange> {
     let request = ReadFile { window: WINDOW, offset, limit, path: relative(path.as_str())? };
     let operation = self.link.request(ToInside::ReadFile(request)).await?;
     let mut data = Vec::new();
-    let what = format!("Reading {path}");
-    let reply = operation.run(Stdin::Empty, &what, cancel, |event| {
-      if let Event::Data(_, bytes) = event {
-        if (data.len() + bytes.len()) as u64 > limit {
-          return Err(unexpected("a read"));
-        }
-        data.extend_from_slice(&bytes);
+    let reply = operation.run(Stdin::Empty, what, cancel, |event| {
+      let Some(bytes) = output(event, "a read")? else { return Ok(()) };
+      if (data.len() + bytes.len()) as u64 > limit {
+        return Err(unexpected("a read"));
       }
+      data.extend_from_slice(&bytes);
       Ok(())
     });
     match reply.await? {
@@ -51,13 +53,13 @@ impl ResidentSandbox {
     path: &WorkspacePath,
     contents: Bytes,
     mode: u32,
+    what: &str,
     cancel: &Cancel,
   ) -> Result<()> {
     let size = contents.len() as u64;
     let request = WriteFile { mode, size, overwrite: true, path: relative(path.as_str())? };
     let operation = self.link.request(ToInside::WriteFile(request)).await?;
-    let what = format!("Writing {path}");
-    match operation.run(Stdin::Bytes(contents), &what, cancel, |_| Ok(())).await? {
+    match operation.run(Stdin::Bytes(contents), what, cancel, |event| silent(event, "a write")).await? {
       Reply::Written(written) if written.size == size => Ok(()),
       Reply::Failed(failed) => Err(failure(failed, "write", path)),
       _ => Err(unexpected("a write")),
@@ -69,27 +71,31 @@ impl ResidentSandbox {
     path: &WorkspacePath,
     depth: u32,
     limit: usize,
+    what: &str,
     cancel: &Cancel,
   ) -> Result<Listing> {
     let most = u32::try_from(limit).unwrap_or(u32::MAX);
     let request = List { window: WINDOW, depth, limit: most, path: relative(path.as_str())? };
     let operation = self.link.request(ToInside::List(request)).await?;
-    let (mut bytes, what) = (Vec::new(), format!("Listing {path}"));
-    let reply = operation.run(Stdin::Empty, &what, cancel, |event| {
-      if let Event::Data(_, piece) = event {
-        if (bytes.len() + piece.len()) as u64 > MAX_LIST_BYTES {
-          return Err(fail!(
-            Limit,
-            "The listing of {path} is longer than {MAX_LIST_BYTES} bytes; list less of it."
-          ));
-        }
-        bytes.extend_from_slice(&piece);
+    let mut bytes = Vec::new();
+    let reply = operation.run(Stdin::Empty, what, cancel, |event| {
+      let Some(piece) = output(event, "a listing")? else { return Ok(()) };
+      if (bytes.len() + piece.len()) as u64 > MAX_LIST_BYTES {
+        return Err(fail!(
+          Limit,
+          "The listing of {path} is longer than {MAX_LIST_BYTES} bytes; list less of it."
+        ));
       }
+      bytes.extend_from_slice(&piece);
       Ok(())
     });
     match reply.await? {
       Reply::Listed(listed) => {
-        let mut entries = parse_entries(&bytes, limit)?;
+        let mut entries = listing::parse(&bytes, path, depth, limit)?;
+        if entries.len() != listed.entries as usize {
+          return Err(unexpected("a listing"));
+        }
+        // What was no UTF-8 may have another place now.
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(Listing { entries, truncated: listed.truncated })
       }
@@ -101,7 +107,8 @@ impl ResidentSandbox {
   pub(super) async fn unpack(&self, tar: ByteStream, cancel: &Cancel) -> Result<()> {
     let request = TarIn { max_bytes: u64::MAX, max_entries: entries_cap() };
     let operation = self.link.request(ToInside::TarIn(request)).await?;
-    match operation.run(Stdin::Stream(tar), "Filling the workspace", cancel, |_| Ok(())).await? {
+    let quiet = |event| silent(event, "an archive");
+    match operation.run(Stdin::Stream(tar), FILLING, cancel, quiet).await? {
       Reply::Tar(done) if done.skipped == 0 => Ok(()),
       Reply::Tar(done) => Err(fail!(DockerApi, "{} files of the workspace were not unpacked.", done.skipped)),
       Reply::Failed(failed) => Err(failure(failed, "fill", &"the workspace")),
@@ -112,50 +119,70 @@ impl ResidentSandbox {
   pub(super) async fn pack(&self, max_bytes: u64, cancel: &Cancel) -> Result<ByteStream> {
     let request = TarOut { window: WINDOW, max_bytes, max_entries: entries_cap() };
     let operation = self.link.request(ToInside::TarOut(request)).await?;
-    let cancel = cancel.clone();
-    let pieces = stream::try_unfold((operation, cancel), |(mut operation, cancel)| async move {
-      loop {
-        match cancel.guard("Reading the workspace", operation.next()).await? {
-          Event::Data(Stream::Output, bytes) => return Ok(Some((bytes, (operation, cancel)))),
-          Event::Done(Reply::Tar(_)) => return Ok(None),
-          Event::Done(Reply::Failed(failed)) => return Err(failure(failed, "read", &"the workspace")),
-          Event::Done(_) => return Err(unexpected("an archive")),
-          _ => {}
-        }
-      }
+    let reading =
+      Reading { operation, cancel: cancel.clone(), patience: ARCHIVE_TIMEOUT, read: 0, max_bytes };
+    let pieces = stream::try_unfold(reading, |mut reading| async move {
+      Ok(reading.next().await?.map(|bytes| (bytes, reading)))
     });
     Ok(pieces.boxed())
   }
 }
 
-fn entries_cap() -> u32 {
-  u32::try_from(MAX_ARCHIVE_ENTRIES).unwrap_or(u32::MAX)
+/// A tar on its way out.
+struct Reading {
+  operation: Operation,
+  cancel: Cancel,
+  /// Time that process 1 still has.
+  patience: Duration,
+  read: u64,
+  max_bytes: u64,
 }
 
-/// Entries that were sent, at most `limit`; what is no list of entries comes from something that is not our supervisor.
-fn parse_entries(mut bytes: &[u8], limit: usize) -> Result<Vec<ListEntry>> {
-  let mut entries = Vec::new();
-  while !bytes.is_empty() {
-    match Entry::read(bytes) {
-      Ok(Some((entry, length))) if entries.len() < limit => {
-        entries.push(listed(&entry));
-        bytes = bytes.get(length..).unwrap_or_default();
+impl Reading {
+  /// The next event, within what is left of the patience with process 1; how long a store takes in between is no matter.
+  async fn event(&mut self) -> Result<Event> {
+    let begun = Instant::now();
+    let event = timeout(self.patience, self.cancel.guard(PACKING, self.operation.next())).await;
+    self.patience = self.patience.saturating_sub(begun.elapsed());
+    event.unwrap_or_else(|_elapsed| {
+      let seconds = ARCHIVE_TIMEOUT.as_secs();
+      Err(fail!(ContainerLost, "{PACKING} was not over after {seconds} s, beyond every deadline inside"))
+    })
+  }
+
+  /// The next piece, `None` behind the last.
+  async fn next(&mut self) -> Result<Option<Bytes>> {
+    loop {
+      match self.event().await? {
+        Event::Done(Reply::Tar(done)) if done.bytes == self.read => return Ok(None),
+        Event::Done(Reply::Failed(failed)) => return Err(failure(failed, "read", &"the workspace")),
+        Event::Done(_) => return Err(unexpected("an archive")),
+        event => {
+          let Some(bytes) = output(event, "an archive")? else { continue };
+          self.read = self.read.saturating_add(bytes.len() as u64);
+          return if self.read > self.max_bytes { Err(unexpected("an archive")) } else { Ok(Some(bytes)) };
+        }
       }
-      _ => return Err(unexpected("a listing")),
     }
   }
-  Ok(entries)
 }
 
-fn listed(entry: &Entry<'_>) -> ListEntry {
-  let kind = match entry.kind {
-    EntryKind::File => EntryType::File,
-    EntryKind::Directory => EntryType::Directory,
-    EntryKind::Link => EntryType::Symlink,
-    EntryKind::Other | EntryKind::Unknown => EntryType::Other,
-  };
-  let path = String::from_utf8_lossy(entry.path).into_owned();
-  ListEntry { path, kind, size: entry.size, mode: entry.mode }
+/// The bytes of an operation that has one output; a file or an archive has no errors to write, and nothing to read to us.
+fn output(event: Event, what: &str) -> Result<Option<Bytes>> {
+  match event {
+    Event::Data(Stream::Output, bytes) => Ok(Some(bytes)),
+    Event::Data(..) | Event::Exited(_) | Event::Started(Started::Command { .. }) => Err(unexpected(what)),
+    _ => Ok(None),
+  }
+}
+
+/// An operation that has no output.
+fn silent(event: Event, what: &str) -> Result<()> {
+  output(event, what)?.map_or(Ok(()), |_bytes| Err(unexpected(what)))
+}
+
+fn entries_cap() -> u32 {
+  u32::try_from(MAX_ARCHIVE_ENTRIES).unwrap_or(u32::MAX)
 }
 
 /// Why an operation on a path came to nothing, as the other transport says it.

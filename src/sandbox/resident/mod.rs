@@ -4,12 +4,15 @@
 mod command;
 mod container;
 mod files;
+mod listing;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt};
 
 pub use container::Container;
 use watch::Patience;
@@ -17,10 +20,14 @@ use watch::Patience;
 use super::{Capabilities, Command, CommandResult, Export, FileRange, Listing, Outcome, Sandbox};
 use crate::cancel::Cancel;
 use crate::docker::ByteStream;
-use crate::error::{Error, Result, fail};
+use crate::error::{Error, ErrorCode, Result, fail};
 use crate::supervisor::link::Link;
 use crate::supervisor::wire::Capability;
 use crate::workspace::path::WorkspacePath;
+
+/// What is under way, for messages.
+const FILLING: &str = "Filling the workspace";
+const PACKING: &str = "Reading the workspace";
 
 /// Where the supervisor reads the kernel's count of kills for memory.
 const CAPABILITIES: Capabilities = Capabilities {
@@ -50,33 +57,48 @@ const WITHOUT_MEMORY_KILLS: Capabilities = Capabilities {
 
 /// A running container whose process 1 is our supervisor.
 pub struct ResidentSandbox {
-  container: Container,
+  container: Arc<Container>,
   link: Link,
   env: BTreeMap<String, String>,
 }
 
 impl ResidentSandbox {
   /// Over a link that was opened to this container; commands have `env` and nothing else but their own variables.
-  pub const fn new(container: Container, link: Link, env: BTreeMap<String, String>) -> Self {
-    Self { container, link, env }
+  pub fn new(container: Container, link: Link, env: BTreeMap<String, String>) -> Self {
+    Self { container: Arc::new(container), link, env }
   }
 
-  async fn file<T>(
+  /// Runs an operation within the host's own deadlines: a supervisor that is ours keeps those that it was given, and one
+  /// that is not may keep an operation open for ever.
+  async fn operate<T>(
     &self,
-    verb: &str,
-    path: &WorkspacePath,
+    patience: Patience,
+    what: &str,
     work: impl Future<Output = Result<T>>,
   ) -> Result<T> {
-    let what = format!("{verb} {path}");
-    self.explained(self.watched(&what, Patience::FILE, work).await).await
-  }
-
-  async fn explained<T>(&self, result: Result<T>) -> Result<T> {
-    match result {
-      Ok(value) => Ok(value),
-      Err(error) => Err(self.container.explain(error).await),
+    if let Some(lost) = self.container.lost() {
+      return Err(lost);
+    }
+    match self.watched(patience, what, work).await {
+      Err(error) => Err(settle(&self.container, &self.link, error).await),
+      ended => ended,
     }
   }
+}
+
+/// What an operation's error means. Where the stream is broken, or what came over it cannot have come from our
+/// supervisor, the container goes, and every operation from then on says so.
+async fn settle(container: &Container, link: &Link, error: Error) -> Error {
+  if error.is_cancelled() {
+    return error;
+  }
+  let broken = link.broken().is_some_and(|reason| reason.code() != ErrorCode::Released);
+  if broken || error.code() == ErrorCode::ContainerLost || container.lost().is_some() {
+    let lost = container.lose(error).await;
+    link.close();
+    return lost;
+  }
+  error
 }
 
 #[async_trait]
@@ -93,7 +115,8 @@ impl Sandbox for ResidentSandbox {
     limit: u64,
     cancel: &Cancel,
   ) -> Result<FileRange> {
-    self.file("Reading", path, self.read(path, offset, limit, cancel)).await
+    let what = format!("Reading {path}");
+    self.operate(Patience::FILE, &what, self.read(path, offset, limit, &what, cancel)).await
   }
 
   async fn write_file(
@@ -103,33 +126,42 @@ impl Sandbox for ResidentSandbox {
     mode: u32,
     cancel: &Cancel,
   ) -> Result<()> {
-    self.file("Writing", path, self.write(path, contents, mode, cancel)).await
+    let what = format!("Writing {path}");
+    self.operate(Patience::FILE, &what, self.write(path, contents, mode, &what, cancel)).await
   }
 
   async fn list(&self, path: &WorkspacePath, depth: u32, limit: usize, cancel: &Cancel) -> Result<Listing> {
-    self.file("Listing", path, self.entries(path, depth, limit, cancel)).await
+    let what = format!("Listing {path}");
+    self.operate(Patience::FILE, &what, self.entries(path, depth, limit, &what, cancel)).await
   }
 
   async fn exec(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
-    let patience = Patience::command(command.timeout);
-    self.explained(self.watched("The sandbox command", patience, self.run(command, cancel)).await).await
+    self.operate(Patience::command(command.timeout), "The sandbox command", self.run(command, cancel)).await
   }
 
   async fn import(&self, tar: ByteStream, cancel: &Cancel) -> Result<()> {
-    self.explained(self.unpack(tar, cancel).await).await
+    self.operate(Patience::ARCHIVE, FILLING, self.unpack(tar, cancel)).await
   }
 
   async fn export(&self, max_bytes: u64, cancel: &Cancel) -> Result<Export> {
-    let tar = self.explained(self.pack(max_bytes, cancel).await).await?;
-    Ok(Export { tar, base: None })
+    let tar = self.operate(Patience::ARCHIVE, PACKING, self.pack(max_bytes, cancel)).await?;
+    let (container, link) = (Arc::clone(&self.container), self.link.clone());
+    let settled = tar.or_else(move |error| {
+      let (container, link) = (Arc::clone(&container), link.clone());
+      async move { Err(settle(&container, &link, error).await) }
+    });
+    Ok(Export { tar: settled.boxed(), base: None })
   }
 
   /// Commands of a holder that died are operations that the supervisor still knows.
   async fn kill_all(&self) -> Result<()> {
-    for operation in &self.link.welcome().operations {
-      self.link.dismiss(operation.op).await?;
-    }
-    Ok(())
+    let dismissed = async {
+      for operation in &self.link.welcome().operations {
+        self.link.dismiss(operation.op).await?;
+      }
+      Ok(())
+    };
+    self.operate(Patience::FILE, "Ending the commands of an earlier holder", dismissed).await
   }
 
   fn detach(&self) {

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout};
 
 use super::ResidentSandbox;
 use crate::error::{Result, fail};
-use crate::limits::FILE_OPERATION_TIMEOUT;
+use crate::limits::{ARCHIVE_TIMEOUT, FILE_OPERATION_TIMEOUT};
 
 /// How often somebody looks whether the container is frozen, once a result is due.
 const LOOK: Duration = Duration::from_secs(2);
@@ -28,16 +28,18 @@ impl Patience {
   }
 
   /// For a file operation, which takes milliseconds.
-  pub(super) const FILE: Self = Self { look: LOOK, give_up: FILE_OPERATION_TIMEOUT.saturating_add(GRACE) };
+  pub(super) const FILE: Self = Self { look: LOOK, give_up: FILE_OPERATION_TIMEOUT };
+  /// For a whole workspace on its way in.
+  pub(super) const ARCHIVE: Self = Self { look: LOOK, give_up: ARCHIVE_TIMEOUT };
 }
 
 impl ResidentSandbox {
-  /// Waits for `work`. When it takes too long the supervisor is given up, and its container with it; while the container
-  /// is frozen, the work is, and nothing else.
+  /// Waits for `work`. What takes too long cannot be in the hands of a supervisor of ours; but while the container is
+  /// frozen, only the work is given up, and nothing else.
   pub(super) async fn watched<T>(
     &self,
-    what: &str,
     patience: Patience,
+    what: &str,
     work: impl Future<Output = Result<T>>,
   ) -> Result<T> {
     let begun = Instant::now();
@@ -55,15 +57,14 @@ impl ResidentSandbox {
         ));
       }
       let waited = begun.elapsed();
-      if waited > patience.give_up {
-        self.link.give_up(fail!(
+      if waited >= patience.give_up {
+        return Err(fail!(
           ContainerLost,
-          "its process 1 did not do in {} s what it should have",
+          "{what} was not over after {} s, beyond every deadline inside",
           waited.as_secs()
         ));
-        return work.await;
       }
-      wait = LOOK;
+      wait = LOOK.min(patience.give_up.saturating_sub(waited));
     }
   }
 }

@@ -148,11 +148,6 @@ impl Link {
     self.shared().is_frozen().await
   }
 
-  /// Gives the supervisor up; every operation that is under way fails with this error.
-  pub fn give_up(&self, error: Error) {
-    self.shared().break_off(error);
-  }
-
   /// Ends the link; every operation that is under way fails.
   pub fn close(&self) {
     self.shared().break_off(fail!(Released, "The stream to the sandbox was closed by this side."));

@@ -30,7 +30,25 @@ pub fn settle() {
   for signal in 1..=64 {
     dispose(signal, libc::SIG_DFL);
   }
+  for signal in LIBC_OWN {
+    default_by_kernel(signal);
+  }
   dispose(libc::SIGPIPE, libc::SIG_IGN);
+}
+
+/// Signals that glibc keeps for itself and refuses to change (`nptl`): they stay ignored in all that was started by one
+/// of its `posix_spawn`s, an engine's runtime for example.
+const LIBC_OWN: [libc::c_int; 2] = [32, 33];
+
+fn default_by_kernel(signal: libc::c_int) {
+  // All zero is the default disposition, no flags and an empty mask. The kernel's structure has 32 bytes on x86-64 and 24
+  // on 64-bit ARM (`asm-generic/signal.h`).
+  let action = [0u64; 4];
+  // SAFETY: the kernel reads at most 32 bytes of it, and 8 is the length of its signal set.
+  #[expect(unsafe_code, reason = "libc does not let these through")]
+  unsafe {
+    libc::syscall(libc::SYS_rt_sigaction, signal, action.as_ptr(), std::ptr::null_mut::<u64>(), 8);
+  }
 }
 
 /// Gives a new process what a program expects: after [`settle`] only this is different.

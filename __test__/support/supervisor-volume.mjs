@@ -1,0 +1,67 @@
+// The volume that the supervisor is in, made, changed and looked at behind the product's back.
+import assert from 'node:assert/strict'
+import { createNodeDockerClient } from '../../index.js'
+import { BUSYBOX, engine, socketPath } from './live.mjs'
+
+const client = createNodeDockerClient({ socketPath })
+
+/** Names of the supervisors' volumes that the engine has. */
+export async function supervisors() {
+  const names = ((await engine('GET', '/volumes')).Volumes ?? []).map(({ Name }) => Name)
+  return names.filter(name => name.startsWith('zhivex-supervisor-'))
+}
+
+/** Names of the containers through which one is being filled. */
+export async function fillers() {
+  const filters = encodeURIComponent(JSON.stringify({ label: ['zhivex.supervisor=1'] }))
+  return (await engine('GET', `/containers/json?all=1&filters=${filters}`)).flatMap(({ Names }) => Names)
+}
+
+export const removeVolume = name => engine('DELETE', `/volumes/${name}`)
+export const createVolume = volume => engine('POST', '/volumes/create', volume)
+
+/** A container that has a volume, for the time of `use`, and never runs. */
+export async function through(volume, { name, labels }, use) {
+  const { Id } = await engine('POST', `/containers/create${name ? `?name=${name}` : ''}`, {
+    Image: BUSYBOX,
+    Entrypoint: ['/bin/true'],
+    Labels: labels,
+    HostConfig: {
+      Mounts: [{ Type: 'volume', Source: volume, Target: '/.sandbox', VolumeOptions: { NoCopy: true } }],
+    },
+  })
+  try {
+    return await use(Id)
+  } finally {
+    await client.removeContainer(Id).catch(error => assert.equal(error.code, 'NOT_FOUND'))
+  }
+}
+
+/** A ustar archive of one file, which everybody may read and run. */
+function tarOf(name, contents) {
+  const bytes = Buffer.from(contents)
+  const header = Buffer.alloc(512)
+  header.write(name, 0)
+  header.write('0000555\0', 100)
+  header.write('0000000\0', 108)
+  header.write('0000000\0', 116)
+  header.write(`${bytes.length.toString(8).padStart(11, '0')}\0`, 124)
+  header.write('00000000000\0', 136)
+  header.write('        ', 148)
+  header.write('0ustar\0', 156)
+  header.write('00', 263)
+  const sum = header.reduce((total, byte) => total + byte, 0)
+  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
+  const body = Buffer.alloc(Math.ceil(bytes.length / 512) * 512)
+  bytes.copy(body)
+  return Buffer.concat([header, body, Buffer.alloc(1024)])
+}
+
+/** A volume of our name and labels that holds these files, `[name, contents]`. */
+export async function volumeWith({ name, labels }, files) {
+  await removeVolume(name)
+  await createVolume({ Name: name, Driver: 'local', Labels: labels })
+  await through(name, {}, async id => {
+    for (const [file, contents] of files) await client.putArchive(id, '/.sandbox', tarOf(file, contents))
+  })
+}
