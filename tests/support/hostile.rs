@@ -118,9 +118,10 @@ impl Peer {
     }
   }
 
-  /// Lives on, answers heartbeats and nothing else.
+  /// Lives on, answers heartbeats and nothing else, whether anybody listens or not.
   pub async fn idle(&mut self) {
     while self.until(|_| false).await.is_some() {}
+    std::future::pending().await
   }
 }
 
