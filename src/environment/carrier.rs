@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::core::Core;
+use super::event::Kind;
 use super::options::Transport;
 use crate::docker::model::ImageInspection;
 use crate::error::{Error, ErrorCode, Result, fail};
@@ -54,8 +55,8 @@ impl Residency {
   }
 }
 
-/// Chooses the transport of a new container.
-pub async fn choose(core: &Core, image: &ImageInspection) -> Result<Choice> {
+/// Chooses the transport of a new container for `run`.
+pub async fn choose(core: &Core, run: &str, image: &ImageInspection) -> Result<Choice> {
   let chosen = |carrier| Ok(Choice { carrier, instead: None });
   match core.options.transport {
     Transport::Exec => chosen(Carrier::Exec),
@@ -66,19 +67,21 @@ pub async fn choose(core: &Core, image: &ImageInspection) -> Result<Choice> {
       }
       match resident(core, image).await {
         Ok(carrier) => chosen(carrier),
-        Err(error) => without(core, error),
+        Err(error) => without(core, run, error),
       }
     }
   }
 }
 
 /// `auto` after the resident transport failed: the other one, if the failure was the transport's.
-pub fn without(core: &Core, error: Error) -> Result<Choice> {
+pub fn without(core: &Core, run: &str, error: Error) -> Result<Choice> {
   if core.options.transport != Transport::Auto || !is_of_transport(&error) {
     return Err(error);
   }
   core.residency.refuse(&error);
-  Ok(Choice { carrier: Carrier::Exec, instead: Some(error.message().to_owned()) })
+  let reason = error.message().to_owned();
+  core.events.emit(Some(run), || Kind::TransportFallback { reason: reason.clone() });
+  Ok(Choice { carrier: Carrier::Exec, instead: Some(reason) })
 }
 
 /// Whether the other transport may fare better. It would not where the caller, the engine, the image or another holder is
