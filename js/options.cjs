@@ -5,6 +5,7 @@ const { SandboxError } = require('./errors.cjs')
 const { invalid } = require('./describe.cjs')
 const { isPlainObject, read, unreadable } = require('./arguments.cjs')
 const { encodeOptions } = require('./encode.cjs')
+const { readListener } = require('./events.cjs')
 
 /** @typedef {import('./native.cjs').DockerHandle} DockerHandle */
 /** @typedef {import('./native.cjs').LeaseStoreHandle} LeaseStoreHandle */
@@ -47,9 +48,9 @@ const OBJECT_OPTIONS = ['client', 'leaseStore', 'snapshotStore', 'onEvent']
  */
 function readEnvironmentOptions(options, registry) {
   const { objects, rest } = split(options)
-  refuseEvents(objects.onEvent)
   return {
     ...encodeOptions(rest),
+    listener: readListener(objects.onEvent),
     docker: ours(objects.client, 'client', registry.clients, CLIENT_METHODS, 'createNodeDockerClient()'),
     leases: ours(
       objects.leaseStore,
@@ -112,13 +113,6 @@ function ours(value, name, known, methods, maker) {
     'UNSUPPORTED',
     `Option ${name} is an object of the application's own; this version takes only one made by ${maker} or its siblings.`,
   )
-}
-
-/** @param {unknown} onEvent */
-function refuseEvents(onEvent) {
-  if (onEvent === undefined) return
-  if (typeof onEvent !== 'function') throw invalid('Option onEvent', onEvent, 'a function')
-  throw new SandboxError('UNSUPPORTED', 'Option onEvent was given; this version reports no events yet. Leave it out.')
 }
 
 module.exports = { createRegistry, readEnvironmentOptions }

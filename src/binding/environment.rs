@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use napi::bindgen_prelude::{Env, Uint8Array};
+use napi::bindgen_prelude::{Env, Function, Uint8Array};
 use napi_derive::napi;
 use serde::Deserialize;
 use serde_json::json;
@@ -10,6 +10,7 @@ use serde_json::json;
 use super::cancel::{CancelToken, cancel_of};
 use super::convert::{copy, parse};
 use super::docker::DockerHandle;
+use super::events::Listener;
 use super::outcome::{Outcome, Promised, outcome, spawn};
 use super::session::SessionHandle;
 use super::stores::{LeaseStoreHandle, SnapshotStoreHandle};
@@ -27,6 +28,8 @@ use crate::store::snapshot::{MemorySnapshotStore, SnapshotStore};
 #[napi]
 pub struct EnvironmentHandle {
   core: Arc<Core>,
+  /// Held here too, so that it usually goes when JavaScript collects this handle.
+  _listener: Option<Listener>,
 }
 
 #[derive(Deserialize)]
@@ -37,7 +40,7 @@ struct AcquireJson {
 }
 
 /// Checks options and puts an environment together; asks nothing of an engine. `blobs` are the contents of files that
-/// the options speak of by number.
+/// the options speak of by number; `listener` is called with each event as JSON text.
 #[napi(catch_unwind)]
 pub fn prepare_environment(
   options_json: String,
@@ -45,8 +48,10 @@ pub fn prepare_environment(
   docker: Option<&DockerHandle>,
   leases: Option<&LeaseStoreHandle>,
   snapshots: Option<&SnapshotStoreHandle>,
-) -> Outcome<EnvironmentHandle> {
+  listener: Option<Function<'_, String, ()>>,
+) -> napi::Result<Outcome<EnvironmentHandle>> {
   let blobs: Vec<_> = blobs.iter().map(copy).collect();
+  let listener = listener.map(Listener::new).transpose()?;
   let build = || -> Result<EnvironmentHandle> {
     let json: serde_json::Value = parse(&options_json, "The options of createDockerSandboxEnvironment")?;
     let kind = docker.map_or(EngineKind::Node, |docker| docker.engine().kind());
@@ -59,9 +64,11 @@ pub fn prepare_environment(
       leases.map_or_else(|| Arc::new(MemoryLeaseStore::default()) as _, |leases| leases.store());
     let snapshots: Arc<dyn SnapshotStore> =
       snapshots.map_or_else(|| Arc::new(MemorySnapshotStore::default()) as _, |snapshots| snapshots.store());
-    Ok(EnvironmentHandle { core: Arc::new(Core::new(Parts { options, engine, leases, snapshots })?) })
+    let events = listener.as_ref().map(Listener::events).unwrap_or_default();
+    let core = Core::new(Parts { options, engine, leases, snapshots, events })?;
+    Ok(EnvironmentHandle { core: Arc::new(core), _listener: listener })
   };
-  outcome(build())
+  Ok(outcome(build()))
 }
 
 #[napi]
