@@ -722,8 +722,8 @@ export interface ReleasedEvent extends RunEventOf<'released'> {
 }
 
 /**
- * A session was released, and not all was done. Takes the place of `released`; neither comes where the lease was found
- * lost before anything was done, which `lease_lost` tells.
+ * A session was released, and not all was done. Takes the place of `released`. Neither need come where the lease was lost,
+ * which `lease_lost` tells.
  */
 export interface ReleaseFailedEvent extends RunEventOf<'release_failed'> {
   /** The status that `release` was called with, at most 300 characters of it. */

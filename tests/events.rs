@@ -1,6 +1,6 @@
 //! What an environment tells of a run, over the in-memory engine: which events, in which order, with which fields, and
 //! nothing of what only the application may know.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

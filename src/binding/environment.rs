@@ -10,7 +10,7 @@ use serde_json::json;
 use super::cancel::{CancelToken, cancel_of};
 use super::convert::{copy, parse};
 use super::docker::DockerHandle;
-use super::events::Listener;
+use super::events::events_to;
 use super::outcome::{Outcome, Promised, outcome, spawn};
 use super::session::SessionHandle;
 use super::stores::{LeaseStoreHandle, SnapshotStoreHandle};
@@ -28,8 +28,6 @@ use crate::store::snapshot::{MemorySnapshotStore, SnapshotStore};
 #[napi]
 pub struct EnvironmentHandle {
   core: Arc<Core>,
-  /// Held here too, so that it usually goes when JavaScript collects this handle.
-  _listener: Option<Listener>,
 }
 
 #[derive(Deserialize)]
@@ -51,7 +49,7 @@ pub fn prepare_environment(
   listener: Option<Function<'_, String, ()>>,
 ) -> napi::Result<Outcome<EnvironmentHandle>> {
   let blobs: Vec<_> = blobs.iter().map(copy).collect();
-  let listener = listener.map(Listener::new).transpose()?;
+  let events = listener.map(events_to).transpose()?.unwrap_or_default();
   let build = || -> Result<EnvironmentHandle> {
     let json: serde_json::Value = parse(&options_json, "The options of createDockerSandboxEnvironment")?;
     let kind = docker.map_or(EngineKind::Node, |docker| docker.engine().kind());
@@ -64,9 +62,8 @@ pub fn prepare_environment(
       leases.map_or_else(|| Arc::new(MemoryLeaseStore::default()) as _, |leases| leases.store());
     let snapshots: Arc<dyn SnapshotStore> =
       snapshots.map_or_else(|| Arc::new(MemorySnapshotStore::default()) as _, |snapshots| snapshots.store());
-    let events = listener.as_ref().map(Listener::events).unwrap_or_default();
     let core = Core::new(Parts { options, engine, leases, snapshots, events })?;
-    Ok(EnvironmentHandle { core: Arc::new(core), _listener: listener })
+    Ok(EnvironmentHandle { core: Arc::new(core) })
   };
   Ok(outcome(build()))
 }

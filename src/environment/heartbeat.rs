@@ -49,20 +49,22 @@ async fn hand_back(session: &Session) {
   if session.is_released() {
     return;
   }
-  let handed = async {
-    if session.is_holder().await? {
-      record.holder = None;
-      session.core().leases.save(&record, Some(session.fence())).await?;
-    } else {
-      session.lost_lease();
-    }
-    Ok(())
-  };
   // A store that fails here leaves the holder on record, which then falls silent.
-  let failed: Result<()> = handed.await;
-  if let Err(error) = failed {
+  if let Err(error) = leave(session, &mut record).await {
     session.core().events.left(Some(session.run_id()), Resource::Lease, &record.key, &error);
   }
+}
+
+/// Takes this holder off the record, if it is still on it.
+async fn leave(session: &Session, record: &mut LeaseRecord) -> Result<()> {
+  let held = session.is_holder().await? && {
+    record.holder = None;
+    session.core().leases.save(record, Some(session.fence())).await?
+  };
+  if !held {
+    session.lost_lease();
+  }
+  Ok(())
 }
 
 /// Beats that fail one after the other are told once.

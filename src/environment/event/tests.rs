@@ -25,19 +25,9 @@ fn told(kind: Kind, run: Option<&str>) -> Value {
 }
 
 #[test]
-fn every_kind_as_json() {
-  let r = Some("r");
-  let (code, duration_ms) = ("DOCKER_API", 7);
-  let id = "abc".to_owned();
+fn the_course_of_a_run_as_json() {
+  let (r, duration_ms) = (Some("r"), 7);
   let table = [
-    (
-      told(Kind::ImagePulled { image: "i".to_owned(), duration_ms }, None),
-      json!({ "type": "image_pulled", "image": "i", "durationMs": 7, "message": "Image i was pulled in 7 ms." }),
-    ),
-    (
-      told(Kind::TransportFallback { reason: "Why.".to_owned() }, r),
-      json!({ "type": "transport_fallback", "reason": "Why.", "runId": "r", "message": "The resident transport failed for run r, docker exec takes its place: Why." }),
-    ),
     (
       told(
         Kind::Acquired {
@@ -65,6 +55,31 @@ fn every_kind_as_json() {
       json!({ "type": "operation", "operation": "read_file", "outcome": "failed", "code": "LIMIT", "durationMs": 7, "bytesIn": 0, "bytesOut": 3, "runId": "r", "message": "Reading a file in run r ended after 7 ms: failed (LIMIT)." }),
     ),
     (
+      told(Kind::SnapshotSaved { bytes: 1024, duration_ms }, r),
+      json!({ "type": "snapshot_saved", "bytes": 1024, "durationMs": 7, "runId": "r", "message": "The workspace of run r was saved in 7 ms: 1024 bytes." }),
+    ),
+    (
+      told(
+        Kind::Released { status: "suspended".to_owned(), kept: true, snapshot_bytes: Some(9), duration_ms },
+        r,
+      ),
+      json!({ "type": "released", "status": "suspended", "kept": true, "snapshotBytes": 9, "durationMs": 7, "runId": "r", "message": "Released run r as suspended in 7 ms: it is kept for later." }),
+    ),
+  ];
+  for (is, wanted) in table {
+    assert_eq!(is, wanted);
+  }
+}
+
+#[test]
+fn the_troubles_of_a_run_as_json() {
+  let (r, code, duration_ms) = (Some("r"), "DOCKER_API", 7);
+  let table = [
+    (
+      told(Kind::TransportFallback { reason: "Why.".to_owned() }, r),
+      json!({ "type": "transport_fallback", "reason": "Why.", "runId": "r", "message": "The resident transport failed for run r, docker exec takes its place: Why." }),
+    ),
+    (
       told(Kind::HeartbeatFailed { code }, r),
       json!({ "type": "heartbeat_failed", "code": "DOCKER_API", "runId": "r", "message": "The lease of run r could not be renewed (DOCKER_API). If that lasts, others may take the run over." }),
     ),
@@ -77,19 +92,8 @@ fn every_kind_as_json() {
       json!({ "type": "container_lost", "code": "CONTAINER_LOST", "reason": "it is gone", "runId": "r", "message": "The container of run r is lost (CONTAINER_LOST): it is gone" }),
     ),
     (
-      told(Kind::SnapshotSaved { bytes: 1024, duration_ms }, r),
-      json!({ "type": "snapshot_saved", "bytes": 1024, "durationMs": 7, "runId": "r", "message": "The workspace of run r was saved in 7 ms: 1024 bytes." }),
-    ),
-    (
       told(Kind::SnapshotFailed { code, duration_ms }, r),
       json!({ "type": "snapshot_failed", "code": "DOCKER_API", "durationMs": 7, "runId": "r", "message": "The workspace of run r could not be saved (DOCKER_API). If its container is lost, so is its work." }),
-    ),
-    (
-      told(
-        Kind::Released { status: "suspended".to_owned(), kept: true, snapshot_bytes: Some(9), duration_ms },
-        r,
-      ),
-      json!({ "type": "released", "status": "suspended", "kept": true, "snapshotBytes": 9, "durationMs": 7, "runId": "r", "message": "Released run r as suspended in 7 ms: it is kept for later." }),
     ),
     (
       told(
@@ -97,6 +101,20 @@ fn every_kind_as_json() {
         r,
       ),
       json!({ "type": "release_failed", "status": "completed", "undone": "removal", "code": "DOCKER_API", "durationMs": 7, "runId": "r", "message": "Releasing run r as completed failed (DOCKER_API): not all that it had could be removed; sweep() tries again." }),
+    ),
+  ];
+  for (is, wanted) in table {
+    assert_eq!(is, wanted);
+  }
+}
+
+#[test]
+fn what_is_of_no_run_as_json() {
+  let (id, code, duration_ms) = ("abc".to_owned(), "DOCKER_API", 7);
+  let table = [
+    (
+      told(Kind::ImagePulled { image: "i".to_owned(), duration_ms }, None),
+      json!({ "type": "image_pulled", "image": "i", "durationMs": 7, "message": "Image i was pulled in 7 ms." }),
     ),
     (
       told(
