@@ -9,7 +9,7 @@
  */
 export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-wasip1'
 
-/** An archive that JavaScript reads from a container. */
+/** An archive that JavaScript reads from a container or a store. */
 export declare class ArchiveDownload {
   /** The next piece, or null at the end. */
   next(): Promise<Failure | Uint8Array | null>
@@ -17,11 +17,11 @@ export declare class ArchiveDownload {
   cancel(): void
 }
 
-/** An archive that JavaScript writes into a container. */
+/** An archive that JavaScript writes into a container or a store. */
 export declare class ArchiveUpload {
   /** Passes the next piece on; resolves when there is room for another. */
   write(chunk: Uint8Array): Promise<Failure | null>
-  /** Ends the archive and waits until it is unpacked. */
+  /** Ends the archive and waits until it is unpacked or kept. */
   finish(): Promise<Failure | null>
   /** Gives it up. */
   abort(): void
@@ -87,7 +87,7 @@ export declare class EnvironmentHandle {
   close(): Promise<Failure | null>
 }
 
-/** A lease store of the core. */
+/** A lease store. */
 export declare class LeaseStoreHandle {
   /** The record of a key as JSON, or null. */
   load(key: string): Promise<Failure | string | null>
@@ -121,10 +121,32 @@ export declare class SessionHandle {
   release(status: string): Promise<Failure | string | null>
 }
 
-/** A snapshot store of the core. */
+/** A snapshot store. */
 export declare class SnapshotStoreHandle {
+  /** The snapshot of a key, or null. */
+  load(key: string): Promise<Failure | LoadedSnapshot | null>
+  /** Begins to save a snapshot, whose tar is then written. */
+  save(key: string, metaJson: string): Failure | ArchiveUpload
   /** Removes the snapshot of a key, if there is one. */
   remove(key: string): Promise<Failure | null>
+}
+
+/** One call, for JavaScript to answer once. */
+export declare class StoreCall {
+  /** Name of the method. */
+  method(): string
+  /** Arguments as a JSON array. */
+  argumentsJson(): string
+  /** Number of the stream that is meant. */
+  stream(): number
+  /** The tar to save. */
+  tar(): ArchiveDownload | null
+  /** Answers with a value as JSON. False: nobody waits any more. */
+  answer(json: string): boolean
+  /** Answers with a piece of a tar, or null for its end. False: nobody waits any more. */
+  answerPiece(piece?: Uint8Array | undefined | null): boolean
+  /** Refuses; under `cause` JavaScript keeps the application's error. False: nobody waits any more. */
+  refuse(code: string, message: string, cause: number): boolean
 }
 
 /** The version of these exports. */
@@ -190,7 +212,21 @@ export interface FailureBody {
   code: string
   /** What was attempted, on what, what to do. */
   message: string
+  /** Under this number JavaScript keeps the error of the application's own that caused it. */
+  cause?: number
 }
+
+/** Leases in the files of a directory. */
+export declare function fileLeaseStore(directory: string): Outcome<LeaseStoreHandle>
+
+/** Snapshots in the files of a directory. */
+export declare function fileSnapshotStore(directory: string): Outcome<SnapshotStoreHandle>
+
+/** Leases in a store that the application wrote. */
+export declare function jsLeaseStore(dispatch: (call: StoreCall) => void): LeaseStoreHandle
+
+/** Snapshots in a store that the application wrote. */
+export declare function jsSnapshotStore(dispatch: (call: StoreCall) => void): SnapshotStoreHandle
 
 /** One entry of a listing. */
 export interface ListedEntry {
@@ -212,6 +248,14 @@ export interface ListResult {
   entries: Array<ListedEntry>
   /** There are more. */
   truncated: boolean
+}
+
+/** A snapshot that is being read. */
+export interface LoadedSnapshot {
+  /** What is known of it, as JSON. */
+  metaJson: string
+  /** The tar. */
+  tar: ArchiveDownload
 }
 
 /** The deterministic double. */

@@ -41,16 +41,19 @@ export type JsonValue = null | boolean | number | string | JsonValue[] | { [key:
  * - `DOCKER_API`: the engine refused or broke off a request; the message is the engine's.
  * - `NOT_FOUND`: the engine or the workspace has no such thing.
  * - `PATH_INVALID`: a path is malformed, leaves the workspace, or goes through a symbolic link.
- * - `LIMIT`: a documented limit would be passed.
+ * - `LIMIT`: a documented limit would be passed, or the disk of a file store is full.
  * - `CANCELLED`: the caller's signal (then `cause` is its reason) or the end of the session stopped the operation.
  * - `TIMEOUT`: a deadline of this package passed. A command's own time limit is no error but an `outcome`.
  * - `DENIED`: the policy of the environment refuses it.
  * - `LEASE_EXPIRED`: the run's lease ended; its resources are removed.
  * - `CONTAINER_LOST`: the run's container is gone and nothing can restore it.
- * - `SNAPSHOT_INVALID`: the run's snapshot is absent where one is needed, incomplete, or stale.
+ * - `SNAPSHOT_INVALID`: the run's snapshot is absent where one is needed, incomplete, altered, or stale.
  * - `IMAGE_MISSING`: the image is not on the engine, and may not or cannot be pulled.
- * - `CONFIG_INVALID`: an option or argument is wrong; the message names it, what it was and what it may be.
- * - `RELEASED`: the session was released, or the environment closed, before.
+ * - `CONFIG_INVALID`: an option or argument is wrong; the message names it, what it was and what it may be. Also what an
+ *   option leads to: a store of the application's own that fails or answers wrongly, a directory or file of a file store
+ *   that cannot be used.
+ * - `RELEASED`: the session was released, or the environment closed, before; or the worker or process of a store of the
+ *   application's own has ended.
  * - `UNSUPPORTED`: this engine, image or version cannot do it.
  * - `INTERNAL`: a fault of this package; please report it.
  */
@@ -248,9 +251,9 @@ export interface EnvironmentOptions {
   client?: DockerClient
   /** The engine's unix socket, where no `client` is given. Default `/var/run/docker.sock`. */
   socketPath?: string
-  /** Where leases are kept. Default in memory. A store of the application's own: `UNSUPPORTED` as yet. */
+  /** Where leases are kept: a store of this package, or any object of this shape. Default in memory. */
   leaseStore?: LeaseStore
-  /** Where snapshots are kept. Default in memory. A store of the application's own: `UNSUPPORTED` as yet. */
+  /** Where snapshots are kept: a store of this package, or any object of this shape. Default in memory. */
   snapshotStore?: SnapshotStore
   /** How the host talks to the container. Default `"auto"`: the best that works. */
   transport?: 'auto' | 'resident' | 'exec'
@@ -848,9 +851,22 @@ export interface LeaseRecord {
   snapshotState: 'none' | 'current' | 'stale'
 }
 
-/** Where leases are kept. */
+/**
+ * Where leases are kept. An application may write its own, as a class or a plain object; its methods are called as
+ * methods of the object that `leaseStore` was given.
+ *
+ * What it has to do: each change is atomic between all that use the store, and lasts once its promise resolves. Records
+ * are plain objects of JSON values; a store gives back every field that it was given, and may add fields of its own,
+ * which come back with the next `save` of a run that was acquired with them.
+ *
+ * What happens where it does not: a method that throws or rejects ends the operation with `CONFIG_INVALID`, or with the
+ * code of a `SandboxError` that it threw, and its error is the `cause`. An answer that is not of this shape (each field is
+ * checked: type, whole numbers from 0 to 2⁵³ − 1, the key or owner that was asked for) is `CONFIG_INVALID`. One that does
+ * not come within 7 s is `TIMEOUT`. In a process or worker that is ending it is `RELEASED`. A store does not keep the
+ * process alive, except while the application waits for a call that needs it; at most 256 calls are under way at a time.
+ */
 export interface LeaseStore {
-  /** The record, if there is one. */
+  /** The record, if there is one; `null` counts as none too. One that cannot be read is an error, never no record. */
   load(key: string): Promise<LeaseRecord | undefined>
   /**
    * Compare and set: `expectedFence` is the fence of the record that is replaced, `null` that there must be none.
@@ -859,7 +875,7 @@ export interface LeaseStore {
   save(record: LeaseRecord, expectedFence: number | null): Promise<boolean>
   /** Removes the record if its fence is this one. `false`: it is another, or there is none. */
   remove(key: string, expectedFence: number): Promise<boolean>
-  /** Every record of an owner. */
+  /** Every record of an owner, at most 100,000. */
   list(ownerId: string): Promise<LeaseRecord[]>
 }
 
@@ -873,11 +889,22 @@ export interface SnapshotMeta {
   createdAt: number
 }
 
-/** Where snapshots are kept. Contents are a stream both ways. */
+/**
+ * Where snapshots are kept. Contents are a stream both ways. An application may write its own, as with `LeaseStore`: its
+ * failures and wrong answers are told in the same way. Instead of a time for each call, it may go 30 s without any
+ * progress: `load`, each piece of a tar, `remove`, and in `save` the time between two pieces or after the last.
+ */
 export interface SnapshotStore {
-  /** The snapshot, if there is one. A torn one is an error, never an empty one. */
+  /**
+   * The snapshot, if there is one; `null` counts as none too. A torn one is an error, never an empty one: `load` rejects,
+   * or the tar throws before its end. The tar is read once, one piece asked for at a time; a reader that stops early
+   * calls its `return`. Pieces are of any size, and `Uint8Array`s: anything else is `CONFIG_INVALID`.
+   */
   load(key: string): Promise<{ meta: SnapshotMeta; tar: AsyncIterable<Uint8Array> } | undefined>
-  /** Replaces the snapshot, all or nothing. */
+  /**
+   * Replaces the snapshot, all or nothing: where the tar throws, the snapshot before stays. Each piece is the store's to
+   * keep. A save that resolves before it has read the tar to its end counts as failed.
+   */
   save(key: string, meta: SnapshotMeta, tar: AsyncIterable<Uint8Array>): Promise<void>
   /** Removes the snapshot if there is one. */
   remove(key: string): Promise<void>
@@ -885,7 +912,11 @@ export interface SnapshotStore {
 
 /** Options of the file stores. */
 export interface FileStoreOptions {
-  /** A directory of its own; made if it is not there. */
+  /**
+   * A directory for the store alone, or for a lease store and a snapshot store together; absolute, or relative to the
+   * working directory at the time of the call. Made with mode 0700 if it is not there. It must be on a file system of
+   * this machine: locks of network file systems are not relied on.
+   */
   directory: string
 }
 
@@ -1253,14 +1284,38 @@ export declare function createNodeDockerClient(options?: NodeDockerClientOptions
 /** A deterministic double of an engine, for tests. With it `assurance: "enforced"` is refused. */
 export declare function createMemoryDockerClient(options?: MemoryDockerClientOptions): SandboxDockerClient
 
-/** Leases that end with this process. */
+/** Leases that end with this process. A record that `save` is given is checked field by field: `CONFIG_INVALID`. */
 export declare function createMemoryLeaseStore(): LeaseStore
 
-/** Leases in files, for processes of one machine. `UNSUPPORTED` as yet. */
+/**
+ * Leases in files, for any number of processes of one machine. Every change is atomic between them, and on the disk
+ * before its promise resolves. A process that dies leaves the old record or the new one, and no lock.
+ *
+ * Keys may be any text. A file holds one record of at most 1 MiB (`LIMIT`), is for its owner alone (mode 0600), and is
+ * named after a hash of its key. Symbolic links in the directory are not followed. Records hold secrets: keep the directory
+ * from others.
+ *
+ * The store rejects, and this function throws, with `CONFIG_INVALID` where the directory cannot be made, read or written,
+ * was removed, or has a damaged or foreign file in a record's place; such a file is named and left alone. `list` also
+ * rejects where another file is in the directory, except names that begin with a dot and `lost+found`. `UNSUPPORTED`: a
+ * later version of this package wrote the record. `LIMIT`: the disk is full. `TIMEOUT`: a process that was stopped while
+ * it wrote holds a lock for more than 10 s.
+ */
 export declare function createFileLeaseStore(options: FileStoreOptions): LeaseStore
 
-/** Snapshots that end with this process. As yet only environments can load and save: calling those is `UNSUPPORTED`. */
+/**
+ * Snapshots that end with this process. `LIMIT` where one is longer than 256 MiB, or all together would be longer than
+ * 1 GiB.
+ */
 export declare function createMemorySnapshotStore(): SnapshotStore
 
-/** Snapshots in files, for processes of one machine. `UNSUPPORTED` as yet. */
+/**
+ * Snapshots in files, for any number of processes of one machine, with memory that does not grow with their size. A save
+ * is whole, and on the disk before its promise resolves, or leaves the snapshot before; what a process that died has left
+ * half written is removed by a later save. A reader goes on reading what it began to, whatever is saved or removed.
+ *
+ * Keys, file modes, links and the errors of the directory are as with `createFileLeaseStore`. A snapshot that was cut or
+ * altered, or that a later version of this package wrote, is `SNAPSHOT_INVALID`: cut, before its first byte is given;
+ * altered, before its last.
+ */
 export declare function createFileSnapshotStore(options: FileStoreOptions): SnapshotStore

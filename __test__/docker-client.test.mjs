@@ -231,14 +231,22 @@ test('memory stores: compare and set on the fence', async () => {
   await assert.rejects(store.load(''), { code: 'CONFIG_INVALID' })
   const snapshots = api.createMemorySnapshotStore()
   assert.equal(await snapshots.remove('k'), undefined)
-  await assert.rejects(snapshots.load('k'), { code: 'UNSUPPORTED' })
-  await assert.rejects(snapshots.save('k', {}, []), { code: 'UNSUPPORTED' })
+  assert.equal(await snapshots.load('k'), undefined)
+  for (const tar of [undefined, 'x', new Uint8Array(1)]) {
+    await assert.rejects(snapshots.save('k', {}, tar), { code: 'CONFIG_INVALID' })
+  }
 })
 
-test('file stores are refused by name', () => {
-  const { api } = start()
+test('file stores take a directory and nothing else', () => {
+  const { api, calls } = start()
   for (const name of ['createFileLeaseStore', 'createFileSnapshotStore']) {
-    assert.throws(() => api[name]({ directory: '/x' }), { code: 'UNSUPPORTED', message: new RegExp(name) })
+    const native = name.replace('createFile', 'file')
+    api[name]({ directory: '/x' })
+    assert.deepEqual(calls.at(-1), [native, '/x'])
+    const message = new RegExp(name)
+    for (const options of [undefined, {}, { directory: '' }, { directory: 1 }, { directory: '/x', other: 1 }, '/x']) {
+      assert.throws(() => api[name](options), { code: 'CONFIG_INVALID', message })
+    }
   }
 })
 

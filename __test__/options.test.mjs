@@ -180,8 +180,8 @@ test('our own clients and stores cross as their handles', () => {
   assert.deepEqual([typeof leases.save, typeof snapshots.remove], ['function', 'function'])
 })
 
-test('an application’s own client or store: not yet; a malformed one: which method is missing', () => {
-  const { binding } = fakeBinding()
+test('an application’s own client: not yet; its own stores: called back; malformed ones: which method is missing', () => {
+  const { binding, calls } = fakeBinding()
   const api = createApi(binding)
   const refusal = extra => {
     try {
@@ -194,10 +194,21 @@ test('an application’s own client or store: not yet; a malformed one: which me
   // A copy may have methods of the application's own, so it is not taken for ours.
   const { exec: _exec, ...withoutExec } = api.createNodeDockerClient()
   const { save: _save, ...withoutSave } = api.createMemorySnapshotStore()
-  const own = /^UNSUPPORTED: Option \w+ is an object of the application's own; this version takes only one made by/
+  const own = /^UNSUPPORTED: Option client is an object of the application's own; this version takes only one made by/
   assert.match(refusal({ client: { ...api.createNodeDockerClient() } }), own)
-  assert.match(refusal({ leaseStore: { ...api.createMemoryLeaseStore() } }), own)
-  assert.match(refusal({ snapshotStore: { ...api.createMemorySnapshotStore() } }), own)
+  api.createDockerSandboxEnvironment({
+    workspace,
+    leaseStore: { ...api.createMemoryLeaseStore() },
+    snapshotStore: { ...api.createMemorySnapshotStore() },
+  })
+  const wrapped = calls.filter(([name]) => name.startsWith('js'))
+  assert.deepEqual(
+    wrapped.map(([name, dispatch]) => [name, typeof dispatch]),
+    [
+      ['jsLeaseStore', 'function'],
+      ['jsSnapshotStore', 'function'],
+    ],
+  )
   assert.match(refusal({ client: withoutExec }), /^CONFIG_INVALID: Option client\.exec was undefined; .* a method/)
   assert.match(refusal({ leaseStore: {} }), /^CONFIG_INVALID: Option leaseStore\.load was undefined/)
   assert.match(refusal({ snapshotStore: withoutSave }), /^CONFIG_INVALID: Option snapshotStore\.save was undefined/)

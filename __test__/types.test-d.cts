@@ -262,6 +262,37 @@ export async function useStore(store: LeaseStore, snapshots: SnapshotStore, reco
   return saved
 }
 
+// Stores of the application's own, as a class and as a plain object.
+class OwnLeases implements LeaseStore {
+  #records = new Map<string, LeaseRecord & { mine?: number }>()
+  async load(key: string) {
+    return this.#records.get(key)
+  }
+  async save(record: LeaseRecord, expectedFence: number | null) {
+    if ((this.#records.get(record.key)?.fence ?? null) !== expectedFence) return false
+    this.#records.set(record.key, { ...record, mine: 1 })
+    return true
+  }
+  async remove(key: string) {
+    return this.#records.delete(key)
+  }
+  async list(ownerId: string) {
+    return [...this.#records.values()].filter(record => record.ownerId === ownerId)
+  }
+}
+const ownSnapshots: SnapshotStore = {
+  load: async () => undefined,
+  async save(_key, meta, tar) {
+    meta.createdAt.toFixed()
+    for await (const piece of tar) piece.fill(0)
+  },
+  remove: async () => undefined,
+}
+createDockerSandboxEnvironment({ workspace: { id: 'w' }, leaseStore: new OwnLeases(), snapshotStore: ownSnapshots })
+const { list: _list, ...incomplete } = createFileLeaseStore({ directory: '/x' })
+// @ts-expect-error a store has all its methods
+createDockerSandboxEnvironment({ workspace: { id: 'w' }, leaseStore: incomplete })
+
 // Tools.
 const { sandbox_exec } = createDockerSandboxTools()
 export const ran: Promise<{ exitCode: number | null }> = sandbox_exec.execute({ command: 'ls' }, {})

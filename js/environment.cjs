@@ -17,7 +17,7 @@ const { createSession } = require('./session.cjs')
 function environmentMaker(binding, registry) {
   /** @param {unknown} options */
   return options => {
-    const { json, blobs, docker, leases, snapshots, listener } = readEnvironmentOptions(options, registry)
+    const { json, blobs, docker, leases, snapshots, listener } = readEnvironmentOptions(binding, options, registry)
     const handle = unwrap(() => binding.prepareEnvironment(json, blobs, docker, leases, snapshots, listener?.hear))
     listener?.keptBy(handle)
     const identity = identify(handle)

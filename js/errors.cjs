@@ -1,6 +1,7 @@
 // @ts-check
 'use strict'
 
+const { causeOf } = require('./causes.cjs')
 const { runtimeConflictError } = require('./conflict.cjs')
 
 /** The public codes of `SandboxError`, in the order of the documentation. The core's list is the same plus `CONFLICT`. */
@@ -65,15 +66,15 @@ for (const [errorClass, name] of /** @type {const} */ ([
   Object.defineProperty(errorClass.prototype, 'name', { value: name, writable: true, configurable: true })
 }
 
-/** @typedef {{ code: string, message: string }} FailureData */
+/** @typedef {{ code: string, message: string, cause?: number | null | undefined }} FailureData */
 
 /**
  * @param {FailureData} failure
  * @returns {SandboxError}
  */
-function sandboxError({ code, message }) {
+function sandboxError({ code, message, cause }) {
   const known = ERROR_CODES.find(item => item === code)
-  if (known) return new SandboxError(known, message)
+  if (known) return new SandboxError(known, message, causeOf(cause))
   return new SandboxError('INTERNAL', `The native part reported the unknown code ${code}: ${message}`)
 }
 

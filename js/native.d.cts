@@ -2,7 +2,7 @@
 // signature that changes fails the type check there.
 
 export interface Failure {
-  failure: { code: string; message: string }
+  failure: { code: string; message: string; cause?: number | undefined }
 }
 
 export interface CancelToken {
@@ -60,7 +60,19 @@ export interface LeaseStoreHandle {
 }
 
 export interface SnapshotStoreHandle {
+  load(key: string): Promise<Failure | { metaJson: string; tar: ArchiveDownload } | null>
+  save(key: string, metaJson: string): Failure | ArchiveUpload
   remove(key: string): Promise<Failure | null>
+}
+
+export interface StoreCall {
+  method(): string
+  argumentsJson(): string
+  stream(): number
+  tar(): ArchiveDownload | null
+  answer(json: string): boolean
+  answerPiece(piece: Uint8Array | null): boolean
+  refuse(code: string, message: string, cause: number): boolean
 }
 
 export interface NativeFileRange {
@@ -145,6 +157,10 @@ export interface NativeBinding {
   memoryDocker(optionsJson: string): Failure | DockerHandle
   memoryLeaseStore(): LeaseStoreHandle
   memorySnapshotStore(): SnapshotStoreHandle
+  fileLeaseStore(directory: string): Failure | LeaseStoreHandle
+  fileSnapshotStore(directory: string): Failure | SnapshotStoreHandle
+  jsLeaseStore(dispatch: (call: StoreCall) => void): LeaseStoreHandle
+  jsSnapshotStore(dispatch: (call: StoreCall) => void): SnapshotStoreHandle
   securityDefaultsJson(): string
   prepareEnvironment(
     optionsJson: string,

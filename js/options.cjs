@@ -1,11 +1,12 @@
 // @ts-check
 'use strict'
 
-const { SandboxError } = require('./errors.cjs')
+const { SandboxError, unwrap } = require('./errors.cjs')
 const { invalid } = require('./describe.cjs')
 const { isPlainObject, read, unreadable } = require('./arguments.cjs')
 const { encodeOptions } = require('./encode.cjs')
 const { readListener } = require('./events.cjs')
+const { leaseStoreDispatch, snapshotStoreDispatch } = require('./store-calls.cjs')
 
 /** @typedef {import('./native.cjs').DockerHandle} DockerHandle */
 /** @typedef {import('./native.cjs').LeaseStoreHandle} LeaseStoreHandle */
@@ -43,21 +44,23 @@ const OBJECT_OPTIONS = ['client', 'leaseStore', 'snapshotStore', 'onEvent']
 
 /**
  * What `prepareEnvironment` of the native part is called with.
+ * @param {import('./native.cjs').NativeBinding} binding
  * @param {unknown} options the user's, unchecked
  * @param {Registry} registry
  */
-function readEnvironmentOptions(options, registry) {
+function readEnvironmentOptions(binding, options, registry) {
   const { objects, rest } = split(options)
   return {
     ...encodeOptions(rest),
     listener: readListener(objects.onEvent),
-    docker: ours(objects.client, 'client', registry.clients, CLIENT_METHODS, 'createNodeDockerClient()'),
+    docker: ours(objects.client, 'client', registry.clients, CLIENT_METHODS, 'createNodeDockerClient()', refuseClient),
     leases: ours(
       objects.leaseStore,
       'leaseStore',
       registry.leaseStores,
       LEASE_STORE_METHODS,
       'createMemoryLeaseStore()',
+      store => unwrap(() => binding.jsLeaseStore(leaseStoreDispatch(store))),
     ),
     snapshots: ours(
       objects.snapshotStore,
@@ -65,6 +68,7 @@ function readEnvironmentOptions(options, registry) {
       registry.snapshotStores,
       SNAPSHOT_STORE_METHODS,
       'createMemorySnapshotStore()',
+      store => unwrap(() => binding.jsSnapshotStore(snapshotStoreDispatch(store))),
     ),
   }
 }
@@ -91,15 +95,18 @@ function split(options) {
 }
 
 /**
+ * The handle behind an object of ours, or a new one for an object of the application's own. That is not kept: it lives as
+ * long as the environment, and keeps the object alive.
  * @template {object} Handle
  * @param {unknown} value
  * @param {string} name of the option
  * @param {WeakMap<object, Handle>} known
  * @param {string[]} methods
  * @param {string} maker for messages: what makes one of ours
+ * @param {(value: object) => Handle} wrap
  * @returns {Handle | undefined}
  */
-function ours(value, name, known, methods, maker) {
+function ours(value, name, known, methods, maker, wrap) {
   if (value === undefined) return undefined
   if (typeof value !== 'object' || value === null)
     throw invalid(`Option ${name}`, value, `an object like that of ${maker}`)
@@ -109,9 +116,15 @@ function ours(value, name, known, methods, maker) {
     const member = read(value, method, `Option ${name}.${method}`)
     if (typeof member !== 'function') throw invalid(`Option ${name}.${method}`, member, 'a method')
   }
+  return wrap(value)
+}
+
+/** @returns {never} */
+function refuseClient() {
   throw new SandboxError(
     'UNSUPPORTED',
-    `Option ${name} is an object of the application's own; this version takes only one made by ${maker} or its siblings.`,
+    "Option client is an object of the application's own; this version takes only one made by createNodeDockerClient() " +
+      'or createMemoryDockerClient().',
   )
 }
 

@@ -1,9 +1,10 @@
 // @ts-check
 'use strict'
 
-const { SandboxError, settle, unwrap } = require('./errors.cjs')
+const { settle, unwrap } = require('./errors.cjs')
 const { invalid } = require('./describe.cjs')
-const { nonEmptyString, string } = require('./arguments.cjs')
+const { nonEmptyString, readOptions, string } = require('./arguments.cjs')
+const { download, isStream, upload } = require('./archive-stream.cjs')
 const { encodeStrictly } = require('./encode.cjs')
 
 /**
@@ -23,22 +24,42 @@ const checkKey = key => nonEmptyString(key, 'The key')
  * @param {import('./options.cjs').Registry} registry
  */
 function storeMakers(binding, registry) {
-  return {
-    createMemoryLeaseStore() {
-      const handle = unwrap(() => binding.memoryLeaseStore())
-      const store = leaseStore(handle)
-      registry.leaseStores.set(store, handle)
-      return store
-    },
-    createMemorySnapshotStore() {
-      const handle = unwrap(() => binding.memorySnapshotStore())
-      const store = snapshotStore(handle)
-      registry.snapshotStores.set(store, handle)
-      return store
-    },
-    createFileLeaseStore: () => noFileStore('createFileLeaseStore'),
-    createFileSnapshotStore: () => noFileStore('createFileSnapshotStore'),
+  /** @param {import('./native.cjs').LeaseStoreHandle} handle */
+  const leases = handle => {
+    const store = leaseStore(handle)
+    registry.leaseStores.set(store, handle)
+    return store
   }
+  /** @param {import('./native.cjs').SnapshotStoreHandle} handle */
+  const snapshots = handle => {
+    const store = snapshotStore(handle)
+    registry.snapshotStores.set(store, handle)
+    return store
+  }
+  return {
+    createMemoryLeaseStore: () => leases(unwrap(() => binding.memoryLeaseStore())),
+    createMemorySnapshotStore: () => snapshots(unwrap(() => binding.memorySnapshotStore())),
+    /** @param {unknown} options */
+    createFileLeaseStore(options) {
+      const directory = readDirectory(options, 'createFileLeaseStore')
+      return leases(unwrap(() => binding.fileLeaseStore(directory)))
+    },
+    /** @param {unknown} options */
+    createFileSnapshotStore(options) {
+      const directory = readDirectory(options, 'createFileSnapshotStore')
+      return snapshots(unwrap(() => binding.fileSnapshotStore(directory)))
+    },
+  }
+}
+
+/**
+ * @param {unknown} options
+ * @param {string} maker
+ * @returns {string}
+ */
+function readDirectory(options, maker) {
+  const { directory } = readOptions(options, maker, ['directory'])
+  return nonEmptyString(directory, `${maker} directory`)
 }
 
 /** @param {import('./native.cjs').LeaseStoreHandle} handle */
@@ -78,31 +99,33 @@ function leaseStore(handle) {
 
 /** @param {import('./native.cjs').SnapshotStoreHandle} handle */
 function snapshotStore(handle) {
-  /** @param {string} method */
-  const notYet = method => async () => {
-    const what = `${method}() of a memory snapshot store`
-    throw new SandboxError('UNSUPPORTED', `${what} cannot be called by the application yet; environments can use it.`)
-  }
   return {
-    load: notYet('load'),
-    save: notYet('save'),
+    /** @param {unknown} key */
+    async load(key) {
+      const name = checkKey(key)
+      const found = await settle(() => handle.load(name))
+      return found === null ? undefined : { meta: JSON.parse(found.metaJson), tar: download(() => found.tar) }
+    },
+    /**
+     * @param {unknown} key
+     * @param {unknown} meta
+     * @param {unknown} tar
+     */
+    async save(key, meta, tar) {
+      const name = checkKey(key)
+      const json = encodeStrictly(meta, 'The meta data of the snapshot')
+      if (!isStream(tar)) throw invalid('The tar', tar, 'an async iterable of Uint8Array')
+      await upload(
+        unwrap(() => handle.save(name, json)),
+        tar,
+      )
+    },
     /** @param {unknown} key */
     async remove(key) {
       const name = checkKey(key)
       await settle(() => handle.remove(name))
     },
   }
-}
-
-/**
- * @param {string} name
- * @returns {never}
- */
-function noFileStore(name) {
-  throw new SandboxError(
-    'UNSUPPORTED',
-    `${name}() is declared but this version has no file stores; use a memory store.`,
-  )
 }
 
 module.exports = { storeMakers }

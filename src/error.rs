@@ -33,7 +33,7 @@ codes! {
   NotFound => "NOT_FOUND",
   /// A path that is malformed, leaves the workspace, or goes through a symbolic link.
   PathInvalid => "PATH_INVALID",
-  /// A documented limit would be passed.
+  /// A documented limit would be passed, or the disk of a file store is full.
   Limit => "LIMIT",
   /// The caller's signal, or the end of the session, stopped the operation.
   Cancelled => "CANCELLED",
@@ -45,11 +45,12 @@ codes! {
   LeaseExpired => "LEASE_EXPIRED",
   /// The run's container is gone and nothing can restore it.
   ContainerLost => "CONTAINER_LOST",
-  /// The run's snapshot is absent where one is needed, incomplete, or stale.
+  /// The run's snapshot is absent where one is needed, incomplete, altered, or stale.
   SnapshotInvalid => "SNAPSHOT_INVALID",
   /// The image is not on the engine, and may not or cannot be pulled.
   ImageMissing => "IMAGE_MISSING",
-  /// An option is wrong; the message names it, what it was and what it may be.
+  /// An option is wrong, or what it leads to: a store's answer, a store's files. The message names it, what it was and
+  /// what it may be.
   ConfigInvalid => "CONFIG_INVALID",
   /// The session or environment was released or closed before.
   Released => "RELEASED",

@@ -79,3 +79,24 @@ pub const REALPATH_TIMEOUT: Duration = Duration::from_secs(10);
 pub const FILE_OPERATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest raw listing that is read: 16,384 entries of a full default workspace with paths of 500 bytes fit.
 pub const MAX_LIST_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Largest lease record in a file. The fields take a KiB or two; the rest is for what a store adds.
+pub const MAX_LEASE_FILE_BYTES: u64 = 1024 * 1024;
+/// Largest head (key and meta data) of a snapshot file.
+pub const MAX_SNAPSHOT_HEAD_BYTES: u32 = 64 * 1024;
+/// Bytes that a snapshot file is read and written in: few system calls, little memory.
+pub const SNAPSHOT_FILE_CHUNK_BYTES: usize = 256 * 1024;
+/// Bytes of all snapshots that one memory store keeps, 1 GiB: sixteen full default workspaces.
+pub const MAX_MEMORY_SNAPSHOTS_BYTES: u64 = 1024 * 1024 * 1024;
+/// How long a store's lock may be taken by others. Each holds it for a few writes to the disk; this is for one that was
+/// stopped while it held it.
+pub const STORE_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a method of the application's own lease store may take. A beat (every 5 s) loads and saves, and both must
+/// have ended before others find the holder silent (20 s).
+pub const LEASE_CALL_TIMEOUT: Duration = Duration::from_secs(7);
+/// How long the application's own snapshot store may go without any progress. A store may send the whole snapshot
+/// elsewhere between its last piece and its answer.
+pub const SNAPSHOT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Calls of one store of the application's own that are under way at the same time; more wait for a place.
+pub const MAX_STORE_CALLS: usize = 256;

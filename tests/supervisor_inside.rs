@@ -23,7 +23,13 @@ fn the_hello_proves_which_program_runs_and_what_it_keeps_off() {
   assert_eq!(welcome.digest, expected);
   assert_eq!(welcome.self_test, SelfTest { tried: 0x7f, succeeded: 0 });
   assert!(welcome.self_test.is_safe());
-  for capability in [Capability::Openat2, Capability::Filtered, Capability::Locked] {
+  for capability in [
+    Capability::Openat2,
+    Capability::Filtered,
+    Capability::Locked,
+    Capability::Bridge,
+    Capability::MemoryKills,
+  ] {
     assert!(welcome.can(capability), "{capability:?}");
   }
   assert_eq!(welcome.operations, []);

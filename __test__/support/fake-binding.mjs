@@ -183,6 +183,11 @@ export function fakeBinding(overrides = {}) {
     }
   }
 
+  const snapshots = () => ({
+    load: async (...args) => answer('snapshots.load', args, () => null),
+    remove: async (...args) => answer('snapshots.remove', args, () => null),
+  })
+
   const binding = {
     abi: () => 2,
     errorCodes: () => CODES.split(' '),
@@ -190,7 +195,11 @@ export function fakeBinding(overrides = {}) {
     dockerConnect: (...args) => answer('dockerConnect', args, () => docker('node')),
     memoryDocker: (...args) => answer('memoryDocker', args, () => docker('memory')),
     memoryLeaseStore: () => leases(),
-    memorySnapshotStore: () => ({ remove: async (...args) => answer('snapshots.remove', args, () => null) }),
+    memorySnapshotStore: () => snapshots(),
+    fileLeaseStore: (...args) => answer('fileLeaseStore', args, () => leases()),
+    fileSnapshotStore: (...args) => answer('fileSnapshotStore', args, () => snapshots()),
+    jsLeaseStore: (...args) => answer('jsLeaseStore', args, () => leases()),
+    jsSnapshotStore: (...args) => answer('jsSnapshotStore', args, () => snapshots()),
     securityDefaultsJson: () => '{"image":"alpine:3.21","network":{"mode":"deny"}}',
     prepareEnvironment: (...args) => answer('prepareEnvironment', args, json => environment(JSON.parse(json))),
   }

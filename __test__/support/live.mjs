@@ -27,6 +27,8 @@ export const MOUNTS = transport === 'exec' ? [] : [['volume', '/.sandbox', false
 export const BUSYBOX = 'sandbox-test/busybox:latest'
 export const DEBIAN = 'sandbox-test/debian:latest'
 export const HOSTILE = 'sandbox-test/hostile:latest'
+export const SCRATCH = 'sandbox-test/scratch:latest'
+export const DISTROLESS = 'sandbox-test/distroless:latest'
 
 /** Everything that one file makes carries the file's own owner id, so that files can run beside each other. */
 export function lab() {

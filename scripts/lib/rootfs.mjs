@@ -1,8 +1,8 @@
 // Root file systems for test images, as tar files that are kept between runs.
 
 import { createHash } from 'node:crypto'
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync } from 'node:fs'
-import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
+import { readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { onInterrupt } from './cleanup.mjs'
@@ -35,6 +35,23 @@ export function debianTar() {
     const args = ['--mount', 'debootstrap', '--variant=minbase', SUITE, folder, ...mirror]
     await must('making a Debian root file system', 'unshare', args)
     for (const name of ['var/cache/apt', 'var/lib/apt/lists']) rmSync(join(folder, name), { recursive: true })
+  })
+}
+
+/** Nothing at all. */
+export function scratchTar() {
+  return kept('scratch', () => undefined)
+}
+
+/** What images without a distribution have: a dynamic linker, libraries, one language (Perl). No shell, no tools, no tar. */
+export function distrolessTar() {
+  return kept(`distroless-${SUITE}`, async folder => {
+    await must('unpacking Debian', 'tar', ['--extract', '--file', await debianTar(), '--directory', folder])
+    for (const place of ['usr/bin', 'usr/sbin']) {
+      for (const name of readdirSync(join(folder, place))) {
+        if (!name.startsWith('perl')) rmSync(join(folder, place, name), { recursive: true })
+      }
+    }
   })
 }
 

@@ -1,5 +1,6 @@
 //! Archives piece by piece: JavaScript pushes or pulls, one piece at a time, so that memory does not grow.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,42 +13,58 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use super::convert::copy;
 use super::outcome::{Promised, spawn};
 use crate::cancel::{Cancel, cancelled};
-use crate::docker::{ArchiveBody, ByteStream, Engine};
+use crate::docker::{ByteStream, Engine};
 use crate::error::{Result, fail};
 
-/// Pieces on their way to the engine.
+/// Pieces on their way.
 const QUEUE: usize = 4;
 
-type Pieces = mpsc::Sender<Result<Bytes>>;
+/// What goes through an upload. Its end is said: without that, an archive whose sender is gone would look like a whole one.
+enum Part {
+  Piece(Bytes),
+  End,
+}
 
-/// An archive that JavaScript writes into a container.
+/// An archive that JavaScript writes into a container or a store.
 #[napi]
 pub struct ArchiveUpload {
-  pieces: Arc<Mutex<Option<Pieces>>>,
+  parts: Arc<Mutex<Option<mpsc::Sender<Part>>>>,
   done: Shared<BoxFuture<'static, Result<()>>>,
   cancel: Cancel,
 }
 
 impl ArchiveUpload {
-  /// Begins to unpack below `path`.
-  pub fn start(engine: Arc<dyn Engine>, id: String, path: String) -> Self {
-    let (pieces, mut queue) = mpsc::channel::<Result<Bytes>>(QUEUE);
-    let body = futures_util::stream::poll_fn(move |context| queue.poll_recv(context)).boxed();
+  /// Begins `work` on the archive that is about to come. `what` names that for messages.
+  pub fn start<F>(what: &'static str, work: impl FnOnce(ByteStream) -> F) -> Self
+  where
+    F: Future<Output = Result<()>> + Send + 'static,
+  {
+    let (parts, queue) = mpsc::channel(QUEUE);
+    let work = work(body(what, queue));
     let cancel = Cancel::new();
     let put = cancel.clone();
     let (tell, told) = oneshot::channel();
     napi::bindgen_prelude::spawn(async move {
-      let unpacking = engine.put_archive(&id, &path, ArchiveBody::Stream(body));
       // Nobody may listen any more.
-      tell.send(put.guard("Unpacking an archive", unpacking).await).ok();
+      tell.send(put.guard(what, work).await).ok();
     });
     let done = async move {
-      told
-        .await
-        .unwrap_or_else(|error| Err(fail!(Internal, "Unpacking an archive failed.").with_source(error)))
+      told.await.unwrap_or_else(|error| Err(fail!(Internal, "{what} failed.").with_source(error)))
     };
-    Self { pieces: Arc::new(Mutex::new(Some(pieces))), done: done.boxed().shared(), cancel }
+    Self { parts: Arc::new(Mutex::new(Some(parts))), done: done.boxed().shared(), cancel }
   }
+}
+
+fn body(what: &'static str, queue: mpsc::Receiver<Part>) -> ByteStream {
+  let parts = futures_util::stream::unfold(Some(queue), move |queue| async move {
+    let mut queue = queue?;
+    match queue.recv().await {
+      Some(Part::Piece(piece)) => Some((Ok(piece), Some(queue))),
+      Some(Part::End) => None,
+      None => Some((Err(cancelled(what)), None)),
+    }
+  });
+  parts.boxed()
 }
 
 #[napi]
@@ -55,26 +72,29 @@ impl ArchiveUpload {
   /// Passes the next piece on; resolves when there is room for another.
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
   pub fn write<'env>(&self, env: &'env Env, chunk: Uint8Array) -> Promised<'env, Option<u32>> {
-    let (piece, pieces, done) = (copy(&chunk), Arc::clone(&self.pieces), self.done.clone());
+    let (piece, parts, done) = (copy(&chunk), Arc::clone(&self.parts), self.done.clone());
     spawn(env, async move {
-      let pieces = pieces.lock().await;
-      let Some(sender) = pieces.as_ref() else {
+      let parts = parts.lock().await;
+      let Some(sender) = parts.as_ref() else {
         return Err(fail!(Released, "This archive was finished before."));
       };
-      if sender.send(Ok(piece)).await.is_err() {
-        // The engine ended it early; the result says why.
+      if sender.send(Part::Piece(piece)).await.is_err() {
+        // The other side ended it early; the result says why.
         done.await?;
       }
       Ok(None)
     })
   }
 
-  /// Ends the archive and waits until it is unpacked.
+  /// Ends the archive and waits until it is unpacked or kept.
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
   pub fn finish<'env>(&self, env: &'env Env) -> Promised<'env, Option<u32>> {
-    let (pieces, done) = (Arc::clone(&self.pieces), self.done.clone());
+    let (parts, done) = (Arc::clone(&self.parts), self.done.clone());
     spawn(env, async move {
-      drop(pieces.lock().await.take());
+      if let Some(sender) = parts.lock().await.take() {
+        // The other side may have ended it; the result says why.
+        sender.send(Part::End).await.ok();
+      }
       done.await.map(|()| None)
     })
   }
@@ -92,8 +112,9 @@ enum Reading {
   Ended,
 }
 
-/// An archive that JavaScript reads from a container.
+/// An archive that JavaScript reads from a container or a store.
 #[napi]
+#[derive(Clone)]
 pub struct ArchiveDownload {
   reading: Arc<Mutex<Reading>>,
   cancel: Cancel,
@@ -104,6 +125,11 @@ impl ArchiveDownload {
   pub fn new(engine: Arc<dyn Engine>, id: String, path: String, max_bytes: u64) -> Self {
     let reading = Reading::Wanted { engine, id, path, max_bytes };
     Self { reading: Arc::new(Mutex::new(reading)), cancel: Cancel::new() }
+  }
+
+  /// One that is open.
+  pub fn of(stream: ByteStream) -> Self {
+    Self { reading: Arc::new(Mutex::new(Reading::Open(stream))), cancel: Cancel::new() }
   }
 }
 

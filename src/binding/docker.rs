@@ -186,7 +186,10 @@ impl DockerHandle {
   /// Unpacks a tar that comes in pieces.
   #[napi(catch_unwind)]
   pub fn put_archive_stream(&self, id: String, path: String) -> ArchiveUpload {
-    ArchiveUpload::start(self.engine(), id, path)
+    let engine = self.engine();
+    ArchiveUpload::start("Unpacking an archive", |tar| async move {
+      engine.put_archive(&id, &path, ArchiveBody::Stream(tar)).await
+    })
   }
 
   /// A tar of a path.

@@ -10,9 +10,12 @@ pub mod convert;
 pub mod docker;
 pub mod environment;
 mod events;
+pub mod js_stores;
 pub mod outcome;
 pub mod session;
+pub mod store_calls;
 pub mod stores;
+pub mod watched_tar;
 
 use napi_derive::napi;
 
@@ -22,7 +25,7 @@ use crate::error::ErrorCode;
 const ABI: u32 = 2;
 /// The work waits for sockets: few threads carry many runs.
 const WORKER_THREADS: usize = 2;
-/// Reading host sources is all that blocks.
+/// Reading host sources and file stores is all that blocks.
 const BLOCKING_THREADS: usize = 4;
 
 /// The version of these exports.

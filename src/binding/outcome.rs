@@ -16,6 +16,8 @@ pub struct FailureBody {
   pub code: String,
   /// What was attempted, on what, what to do.
   pub message: String,
+  /// Under this number JavaScript keeps the error of the application's own that caused it.
+  pub cause: Option<u32>,
 }
 
 /// An error in place of a result.
@@ -34,9 +36,30 @@ pub type Promised<'env, T> = napi::Result<PromiseRaw<'env, Outcome<T>>>;
 impl From<Error> for Failure {
   fn from(error: Error) -> Self {
     Self {
-      failure: FailureBody { code: error.code().as_str().to_owned(), message: message_with_causes(&error) },
+      failure: FailureBody {
+        code: error.code().as_str().to_owned(),
+        message: message_with_causes(&error),
+        cause: causes(&error).find_map(|cause| cause.downcast_ref::<Thrown>()).map(|thrown| thrown.0),
+      },
     }
   }
+}
+
+/// An error of the application's own, which JavaScript keeps under this number. What it says may be a secret, so it goes
+/// to the caller as a cause and never into a message: messages of tools are read by the model.
+#[derive(Debug)]
+pub struct Thrown(pub u32);
+
+impl std::fmt::Display for Thrown {
+  fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    Ok(())
+  }
+}
+
+impl std::error::Error for Thrown {}
+
+fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+  std::iter::successors(std::error::Error::source(error), |cause| cause.source())
 }
 
 /// Longest message. Some quote what a caller passed, however long that was.
@@ -45,8 +68,7 @@ const MAX_MESSAGE_CHARS: usize = 4_000;
 /// Causes of the system (a refused connection) tell what the message does not; they are added once each.
 fn message_with_causes(error: &Error) -> String {
   let mut message = error.message().to_owned();
-  let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-  for cause in causes.map(ToString::to_string).take(4) {
+  for cause in causes(error).map(ToString::to_string).take(4) {
     if !cause.is_empty() && !message.contains(&cause) {
       message.push_str(&format!(" ({cause})"));
     }

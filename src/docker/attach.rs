@@ -1,17 +1,18 @@
-//! Attaching to process 1 of a container: its input and output as one raw, multiplexed stream. Attaching is not
-//! exclusive; who may write is settled above.
+//! Attaching to process 1 of a container, or to a new process in it: input and output as one raw, multiplexed stream.
+//! Attaching to process 1 is not exclusive; who may write is settled above.
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::unix::OwnedWriteHalf;
 
 use super::client::Client;
+use super::exec_stream::ExecSpec;
 use super::hijack::RawRead;
 use super::request::segment;
 use crate::error::{Result, fail};
 use crate::stream::frame::{Channel, Demux};
 
-/// Process 1's output, standard error left out.
+/// A process's output, standard error left out.
 pub struct AttachRead {
   raw: RawRead,
   demux: Demux,
@@ -45,6 +46,21 @@ impl Client {
   pub async fn attach(&self, id: &str) -> Result<(AttachRead, OwnedWriteHalf)> {
     let path = format!("/containers/{}/attach?stream=1&stdin=1&stdout=1", segment(id)?);
     let (raw, write) = self.hijack(&path, &Value::Null).await?.split();
+    Ok((AttachRead { raw, demux: Demux::default() }, write))
+  }
+
+  /// Runs a program in a running container, as `user` (`uid:gid`), and attaches to it. It is not looked after: it ends
+  /// when it wants to, or with the container.
+  pub async fn attach_exec(
+    &self,
+    container: &str,
+    cmd: &[String],
+    user: &str,
+  ) -> Result<(AttachRead, OwnedWriteHalf)> {
+    let spec = ExecSpec { cmd, user, env: &[], working_dir: "/" };
+    let id = self.create_exec(container, &spec, true).await?;
+    let path = format!("/exec/{}/start", segment(&id)?);
+    let (raw, write) = self.hijack(&path, &json!({ "Detach": false, "Tty": false })).await?.split();
     Ok((AttachRead { raw, demux: Demux::default() }, write))
   }
 }

@@ -22,6 +22,8 @@ pub struct Volume {
   pub options: Option<BTreeMap<String, String>>,
   /// Its labels.
   pub labels: Option<BTreeMap<String, String>>,
+  /// When it was made, in the engine's words: another volume of the same name has another time.
+  pub created_at: String,
 }
 
 #[derive(Default, Deserialize)]

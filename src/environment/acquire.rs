@@ -109,6 +109,7 @@ async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Sessi
       expires_at: core.expiry(),
       status: status::RUNNING.to_owned(),
       snapshot_state: SnapshotState::None,
+      extra: serde_json::Map::new(),
     };
     if core.leases.save(&record, None).await? { Ok(record) } else { Err(held(run.id)) }
   };

@@ -16,7 +16,6 @@ use crate::docker::ByteStream;
 use crate::docker::model::{ContainerSpec, ImageInspection, Inspection};
 use crate::error::{Error, Result, fail};
 use crate::sandbox::Sandbox;
-use crate::supervisor::volume;
 
 /// A container that was made for a run and is not on record yet.
 pub struct NewContainer {
@@ -58,9 +57,9 @@ pub async fn create_container(
   core.check_enforcement().await?;
   let image = core.image(cancel).await?;
   let attempt = Attempt { core, run, holding, image: &image, cancel };
-  let Choice { carrier, instead } = carrier::choose(core, run.id, &image).await?;
+  let Choice { carrier, instead } = carrier::choose(core, run.id, &image)?;
   let made = match attempt.make(carrier, instead).await {
-    Err(error) if matches!(carrier, Carrier::Resident(_)) => {
+    Err(error) if carrier.is_resident() => {
       let Choice { carrier, instead } = carrier::without(core, run.id, error)?;
       attempt.make(carrier, instead).await?
     }
@@ -110,20 +109,11 @@ impl Attempt<'_> {
   async fn run(&self, id: &str, carrier: Carrier) -> Result<Arc<dyn Sandbox>> {
     let core = self.core;
     self.cancel.check("Acquiring the sandbox")?;
-    let (found, ()) = tokio::try_join!(core.engine.inspect_container(id), self.prepare(id, carrier))?;
+    let (found, ()) =
+      tokio::try_join!(core.engine.inspect_container(id), carrier::prepare(core, carrier, id))?;
     check_image(core, &found, self.image)?;
     spec::verify(&found, &core.options)?;
     connect(core, &found, carrier, self.holding, core.engine.start_container(id)).await
-  }
-
-  /// Makes sure that what will be process 1 is what it should be.
-  async fn prepare(&self, id: &str, carrier: Carrier) -> Result<()> {
-    match (carrier, self.core.engine.client()) {
-      (Carrier::Resident(binary), Some(client)) => {
-        volume::prepare(client, binary, id, &self.core.options.image).await
-      }
-      _ => Ok(()),
-    }
   }
 
   async fn fill(&self, made: NewContainer, contents: Contents) -> Result<NewContainer> {

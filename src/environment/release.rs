@@ -138,6 +138,7 @@ async fn save_snapshot(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord)
     run_id: record.run_id.clone(),
     fingerprint: record.fingerprint.clone(),
     created_at: now_ms(),
+    extra: serde_json::Map::new(),
   };
   let size = Arc::new(AtomicU64::new(0));
   let counter = Arc::clone(&size);

@@ -126,6 +126,9 @@ pub struct LeaseRecord {
   pub status: String,
   /// The run's snapshot.
   pub snapshot_state: SnapshotState,
+  /// Fields that a store, or a later version of this package, has added. They are written back as they were read.
+  #[serde(flatten)]
+  pub extra: serde_json::Map<String, serde_json::Value>,
 }
 
 /// Keeps lease records. Every change is atomic.

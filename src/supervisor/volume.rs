@@ -49,14 +49,15 @@ pub fn labels(binary: &Binary) -> BTreeMap<String, String> {
   [(LABEL.to_owned(), "1".to_owned()), (LABEL_DIGEST.to_owned(), binary.hex())].into()
 }
 
-/// Makes sure that there is a volume of ours for a binary, filled or not.
-pub async fn claim(client: &Client, binary: &Binary) -> Result<()> {
+/// Makes sure that there is a volume of ours for a binary, filled or not; what tells it from one that takes its place later.
+pub async fn claim(client: &Client, binary: &Binary) -> Result<String> {
   let (name, labels) = (name(binary), labels(binary));
   let volume = match client.inspect_volume(&name).await {
     Err(absent) if absent.is_not_found() => client.create_volume(&name, &labels).await?,
     found => found?,
   };
-  check_ours(&volume, &labels)
+  check_ours(&volume, &labels)?;
+  Ok(format!("{name} {}", volume.created_at))
 }
 
 /// Makes sure that `container`, which was created with the volume and does not run yet, will run this very binary: the

@@ -25,7 +25,7 @@ mod tests;
 pub use decoder::{Decoder, Frame, Skipped};
 pub use flow::{FlowError, ReceiveWindow, SendWindow};
 pub use frame::{Encoder, HEADER, Kind, MAGIC};
-pub use hello::{ActiveOperation, Capability, Hello, Refusal, Token, Welcome};
+pub use hello::{ActiveOperation, Capability, HELLO_FRAME, Hello, Refusal, Token, Welcome};
 pub use host_bound::ToHost;
 pub use image::image_digest;
 pub use inside_bound::ToInside;

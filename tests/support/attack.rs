@@ -1,6 +1,9 @@
 //! What a hostile command does: a program for the container, compiled by the tests and linked statically. The first
 //! argument says which attack. Each line it prints is an attempt and what the kernel said, 0 for "done".
 
+#[path = "offer.rs"]
+mod offer;
+
 use std::ffi::{c_int, c_long, c_ulong, c_void};
 use std::io::Write;
 
@@ -85,8 +88,118 @@ fn main() {
     Some("lease") => lease(&std::env::args().nth(2).unwrap()),
     Some("headless") => headless(),
     Some("reaper") => reaper(),
+    Some("unseen") => unseen(),
+    Some("offer") => offer::offers(&argument(2), argument(3).parse().unwrap()),
+    Some("flood") => offer::flood(argument(2).parse().unwrap()),
+    Some("eat") => eat(),
+    Some("trace") => trace(argument(2).parse().unwrap(), argument(3).parse().unwrap()),
+    Some("deep") => deep(argument(2).parse().unwrap()),
+    Some("many") => many(argument(2).parse().unwrap()),
+    Some("hoard") => hoard(),
+    Some("pipe-size") => pipe_size(),
+    Some("spin") => spin(argument(2).parse().unwrap()),
+    Some("listen") => listen(&argument(2)),
     other => panic!("no attack {other:?}"),
   }
+}
+
+fn argument(number: usize) -> String {
+  std::env::args().nth(number).unwrap()
+}
+
+/// A child that nobody may look into, in a session of its own and below a parent that is gone.
+fn unseen() {
+  leave_behind(|| {
+    unsafe { prctl(4, 0, 0, 0, 0) };
+    if unsafe { fork() } != 0 {
+      unsafe { _exit(0) };
+    }
+    unsafe { setsid() };
+  });
+}
+
+/// Uses up the memory of the container.
+fn eat() {
+  let mut eaten = Vec::new();
+  loop {
+    eaten.push(vec![1u8; 1 << 20]);
+    std::hint::black_box(&eaten);
+  }
+}
+
+/// Traces a process, which hides its end from its parent, for so many seconds or until its own end.
+fn trace(pid: i64, seconds: u64) {
+  attempt("seize", PTRACE, [0x4206, pid, 0, 0, 0, 0]);
+  std::io::stdout().flush().unwrap();
+  std::thread::sleep(std::time::Duration::from_secs(seconds));
+}
+
+/// Directories in directories, each made from within the one before.
+fn deep(count: usize) {
+  for made in 0..count {
+    let done = std::fs::create_dir("d").and_then(|()| std::env::set_current_dir("d"));
+    if let Err(error) = done {
+      println!("deep {made} {error}");
+      return;
+    }
+  }
+  println!("deep {count}");
+}
+
+/// Empty files.
+fn many(count: usize) {
+  for number in 0..count {
+    std::fs::write(format!("{number:06}"), []).unwrap();
+  }
+  println!("many {count}");
+}
+
+/// Takes as much of the pipes' memory as one user may have, and keeps it.
+fn hoard() {
+  let mut count = 0;
+  for _ in 0..24 {
+    if unsafe { fork() } == 0 {
+      while pipe() >= 0 {}
+      forever();
+    }
+    count += 1;
+  }
+  std::thread::sleep(std::time::Duration::from_millis(500));
+  say(&format!("hoard {count}"));
+  forever();
+}
+
+/// How much a new pipe holds.
+fn pipe_size() {
+  println!("pipe-size {}", unsafe { fcntl(pipe(), 1032, 0) });
+}
+
+fn pipe() -> c_int {
+  unsafe extern "C" {
+    fn pipe(ends: *mut c_int) -> c_int;
+  }
+  let mut ends = [-1; 2];
+  if unsafe { pipe(ends.as_mut_ptr()) } == 0 { ends[0] } else { -1 }
+}
+
+/// Processes that do nothing but use the processor.
+fn spin(count: usize) {
+  for _ in 1..count {
+    if unsafe { fork() } == 0 {
+      break;
+    }
+  }
+  say("spin");
+  loop {
+    std::hint::spin_loop();
+  }
+}
+
+/// A socket that lies in the file system.
+fn listen(path: &str) {
+  let _socket = std::os::unix::net::UnixListener::bind(path).unwrap();
+  say("listen");
+  forever();
 }
 
 fn on_process_1() {
@@ -98,7 +211,7 @@ fn on_process_1() {
   attempt("limit-own", PRLIMIT64, [0, NOFILE, pointer(&own), 0, 0, 0]);
   attempt("priority", SETPRIORITY, [0, 1, 19, 0, 0, 0]);
   attempt("priority-user", SETPRIORITY, [2, 0, 19, 0, 0, 0]);
-  attempt("priority-own", SETPRIORITY, [0, 0, 1, 0, 0, 0]);
+  attempt("priority-own", SETPRIORITY, [0, 0, 19, 0, 0, 0]);
   attempt("io-priority", IOPRIO_SET, [1, 1, 0, 0, 0, 0]);
   let parameter = 0i32;
   attempt("scheduler", SCHED_SETSCHEDULER, [1, 5, pointer(&parameter), 0, 0, 0]);

@@ -11,8 +11,10 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use sandbox_docker::supervisor::wire::*;
@@ -44,6 +46,24 @@ fn connect() -> UnixStream {
   stream
 }
 
+fn hijack(path: &str, body: &str, patience: Duration) -> Option<Stdio> {
+  let mut stream = connect();
+  stream.set_read_timeout(Some(patience)).unwrap();
+  let head = format!(
+    "POST /v1.41{path} HTTP/1.1\r\nHost: d\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+    body.len()
+  );
+  stream.write_all(head.as_bytes()).unwrap();
+  let mut reply = Vec::new();
+  while !reply.ends_with(b"\r\n\r\n") {
+    let mut byte = [0];
+    stream.read_exact(&mut byte).ok()?;
+    reply.push(byte[0]);
+  }
+  assert!(reply.starts_with(b"HTTP/1.1 101"), "{}", reply.escape_ascii());
+  Some(Stdio { stream, left: 0, is_error: false })
+}
+
 /// What a test wants other than the full profile.
 pub struct Profile {
   pub nano_cpus: u64,
@@ -51,11 +71,17 @@ pub struct Profile {
   pub tmpfs_mib: u32,
   /// A program that is there as `/.sandbox/attack`.
   pub attack: Option<PathBuf>,
+  /// Without it the kernel keeps commands from each other and from the door less well, as older ones do.
+  pub landlock: bool,
+  pub pids: u32,
 }
+
+/// No system call of Landlock is there.
+const WITHOUT_LANDLOCK: &str = r#","seccomp={\"defaultAction\":\"SCMP_ACT_ALLOW\",\"syscalls\":[{\"names\":[\"landlock_create_ruleset\"],\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":38}]}""#;
 
 impl Default for Profile {
   fn default() -> Self {
-    Self { nano_cpus: 0, memory: 256 << 20, tmpfs_mib: 128, attack: None }
+    Self { nano_cpus: 0, memory: 256 << 20, tmpfs_mib: 128, attack: None, landlock: true, pids: 64 }
   }
 }
 
@@ -67,7 +93,7 @@ pub struct Container {
 impl Container {
   pub fn create(profile: &Profile) -> Self {
     let image = std::env::var("SANDBOX_TEST_IMAGE").unwrap_or_else(|_| "alpine:3.21".to_owned());
-    let binds = [format!("{}:/.sandbox/supervisor:ro", supervisor().display())]
+    let binds = [format!("{}:/.sandbox/supervisor:ro", installed().display())]
       .into_iter()
       .chain(profile.attack.iter().map(|path| format!("{}:/.sandbox/attack:ro", path.display())))
       .map(|bind| format!("\"{bind}\""))
@@ -76,10 +102,15 @@ impl Container {
     let body = format!(
       r#"{{"Image":"{image}","Entrypoint":["/.sandbox/supervisor"],"Cmd":["/workspace"],"User":"65534:65534","OpenStdin":true,
       "StdinOnce":false,"AttachStdin":true,"AttachStdout":true,"AttachStderr":true,"Tty":false,"NetworkDisabled":true,
-      "Env":[],"HostConfig":{{"NetworkMode":"none","ReadonlyRootfs":true,"CapDrop":["ALL"],"SecurityOpt":["no-new-privileges"],
-      "PidsLimit":64,"Memory":{},"MemorySwap":{},"NanoCpus":{},"IpcMode":"none","LogConfig":{{"Type":"none"}},"Binds":[{binds}],
+      "Env":[],"HostConfig":{{"NetworkMode":"none","ReadonlyRootfs":true,"CapDrop":["ALL"],"SecurityOpt":["no-new-privileges"{}],
+      "PidsLimit":{},"Memory":{},"MemorySwap":{},"NanoCpus":{},"IpcMode":"none","LogConfig":{{"Type":"none"}},"Binds":[{binds}],
       "Tmpfs":{{"/workspace":"rw,exec,nosuid,nodev,size={}m,uid=65534,gid=65534,mode=0700","/tmp":"rw,exec,nosuid,nodev,size=16m,mode=1777"}}}}}}"#,
-      profile.memory, profile.memory, profile.nano_cpus, profile.tmpfs_mib
+      if profile.landlock { "" } else { WITHOUT_LANDLOCK },
+      profile.pids,
+      profile.memory,
+      profile.memory,
+      profile.nano_cpus,
+      profile.tmpfs_mib
     );
     let (status, reply) = engine("POST", "/containers/create", &body);
     assert_eq!(status, 201, "{reply}");
@@ -89,20 +120,46 @@ impl Container {
 
   /// A stream to process 1, hijacked.
   pub fn attach(&self) -> Stdio {
-    let mut stream = connect();
-    let head = format!(
-      "POST /v1.41/containers/{}/attach?stream=1&stdin=1&stdout=1&stderr=1 HTTP/1.1\r\nHost: d\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n",
-      self.id
+    self.try_attach(HANG).unwrap()
+  }
+
+  /// `None`: the engine did not answer in time, since somebody holds up the stream.
+  pub fn try_attach(&self, patience: Duration) -> Option<Stdio> {
+    let path = format!("/containers/{}/attach?stream=1&stdin=1&stdout=1&stderr=1", self.id);
+    hijack(&path, "", patience)
+  }
+
+  /// A stream to a new process, which the engine starts and not the supervisor.
+  pub fn exec(&self, argv: &[&str]) -> Stdio {
+    self.exec_as("65534:65534", argv)
+  }
+
+  pub fn exec_as(&self, user: &str, argv: &[&str]) -> Stdio {
+    let argv = argv.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(",");
+    let body = format!(
+      r#"{{"AttachStdin":true,"AttachStdout":true,"AttachStderr":true,"User":"{user}","Cmd":[{argv}]}}"#
     );
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut reply = Vec::new();
-    while !reply.ends_with(b"\r\n\r\n") {
-      let mut byte = [0];
-      stream.read_exact(&mut byte).unwrap();
-      reply.push(byte[0]);
+    let (status, reply) = engine("POST", &format!("/containers/{}/exec", self.id), &body);
+    assert_eq!(status, 201, "{reply}");
+    let id = reply.split("\"Id\":\"").nth(1).unwrap().split('"').next().unwrap();
+    hijack(&format!("/exec/{id}/start"), r#"{"Detach":false,"Tty":false}"#, HANG).unwrap()
+  }
+
+  /// What such a process says until its end.
+  pub fn exec_text(&self, argv: &[&str]) -> String {
+    let (mut stdio, mut said, mut room) = (self.exec(argv), Vec::new(), [0; 4096]);
+    loop {
+      match stdio.read(&mut room, HANG) {
+        Some(0) => return String::from_utf8(said).unwrap(),
+        Some(count) => said.extend_from_slice(&room[..count]),
+        None => panic!("{argv:?} hung"),
+      }
     }
-    assert!(reply.starts_with(b"HTTP/1.1 101"), "{}", reply.escape_ascii());
-    Stdio { stream, left: 0, is_error: false }
+  }
+
+  /// A stream that process 1 is offered.
+  pub fn bridge(&self) -> Stdio {
+    self.exec(&["/.sandbox/supervisor", "bridge"])
   }
 
   pub fn start(&self) {
@@ -135,6 +192,40 @@ pub fn supervisor() -> PathBuf {
     .unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/supervisor/supervisor-x64"));
   assert!(path.exists(), "{} is not there: run scripts/build-supervisor.mjs", path.display());
   path
+}
+
+/// Where the attacking program is in a container that has it.
+pub const ATTACK: &str = "/.sandbox/attack";
+
+/// The attacking program, compiled once.
+pub fn attack() -> PathBuf {
+  static BUILT: OnceLock<PathBuf> = OnceLock::new();
+  let build = || {
+    let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("attack");
+    let part = to.with_extension(std::process::id().to_string());
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/attack.rs");
+    let flags = ["--edition", "2024", "-O", "-C", "target-feature=+crt-static", "-o"];
+    let status = std::process::Command::new("rustc").args(flags).arg(&part).arg(source).status().unwrap();
+    assert!(status.success());
+    std::fs::rename(&part, &to).unwrap();
+    to
+  };
+  BUILT.get_or_init(build).clone()
+}
+
+/// The same as the product installs it: only to be executed, which by itself keeps others out of its memory.
+fn installed() -> PathBuf {
+  static COPIED: OnceLock<PathBuf> = OnceLock::new();
+  let copy = || {
+    let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("supervisor-0111");
+    let part = to.with_extension(std::process::id().to_string());
+    std::fs::copy(supervisor(), &part).unwrap();
+    std::fs::set_permissions(&part, std::fs::Permissions::from_mode(0o111)).unwrap();
+    // Whole or not at all: tests of other programs run at the same time, and may have it mounted.
+    std::fs::rename(&part, &to).unwrap();
+    to
+  };
+  COPIED.get_or_init(copy).clone()
 }
 
 /// Both directions of an attached stream; the engine's eight-byte headers are taken off what comes.
@@ -192,6 +283,8 @@ pub struct Outcome {
   pub done: Option<Reply>,
   /// How far its input may be sent.
   pub granted: u64,
+  /// Bytes of output and error that went to an earlier holder.
+  missed: [u64; 2],
 }
 
 impl Outcome {
@@ -367,6 +460,15 @@ impl Host {
     self.open(&ToInside::Exec(exec))
   }
 
+  /// The number of a command's first process, once it has executed its program.
+  pub fn pid(&mut self, op: u64) -> u32 {
+    self.until(|host| host.operations[&op].started.is_some());
+    match self.operations[&op].started {
+      Some(Started::Command { pid }) => pid,
+      other => panic!("it is no command: {other:?}"),
+    }
+  }
+
   /// Runs a command to its end.
   pub fn run(&mut self, argv: &[&str]) -> Outcome {
     let op = self.spawn(argv, |_| {});
@@ -423,8 +525,14 @@ fn note(outcome: &mut Outcome, message: ToHost<'_>) -> Option<Credit> {
     ToHost::Credit(credit) => outcome.granted = credit.limit,
     ToHost::Data(data) => {
       assert!(!outcome.ended[data.stream as usize]);
-      let to = if data.stream == Stream::Output { &mut outcome.output } else { &mut outcome.error };
-      assert_eq!(data.offset, to.len() as u64);
+      let is_output = data.stream == Stream::Output;
+      let to = if is_output { &mut outcome.output } else { &mut outcome.error };
+      let missed = &mut outcome.missed[usize::from(is_output)];
+      // Only of an operation that another holder opened does some come from the middle.
+      if to.is_empty() && outcome.granted == 0 {
+        *missed = data.offset;
+      }
+      assert_eq!(data.offset, *missed + to.len() as u64);
       to.extend_from_slice(data.bytes);
       return Some(Credit {
         stream: data.stream,

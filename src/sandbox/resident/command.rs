@@ -74,6 +74,7 @@ fn outcome(end: CommandEnd) -> Result<(Outcome, Option<i64>, Option<&'static str
     How::Signaled(number) => (Outcome::Signaled, None, Some(signal_name(number))),
     How::TimedOut => (Outcome::TimedOut, Some(KILLED), None),
     How::OutputLimit => (Outcome::OutputLimit, Some(KILLED), None),
+    How::OutOfMemory => (Outcome::Oom, None, Some("SIGKILL")),
     How::NotStarted(..) => (Outcome::NotStarted, None, None),
     How::Swept => (Outcome::Signaled, None, Some("SIGKILL")),
     How::Cancelled => return Err(crate::cancel::cancelled("The sandbox command")),

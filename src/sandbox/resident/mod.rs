@@ -17,8 +17,10 @@ use crate::cancel::Cancel;
 use crate::docker::ByteStream;
 use crate::error::{Error, Result, fail};
 use crate::supervisor::link::Link;
+use crate::supervisor::wire::Capability;
 use crate::workspace::path::WorkspacePath;
 
+/// Where the supervisor reads the kernel's count of kills for memory.
 const CAPABILITIES: Capabilities = Capabilities {
   transport: "resident",
   outcomes: &[
@@ -30,6 +32,18 @@ const CAPABILITIES: Capabilities = Capabilities {
     Outcome::NotStarted,
   ],
   race_free_paths: true,
+};
+
+/// Where it cannot: the end of a command for memory is one by a signal.
+const WITHOUT_MEMORY_KILLS: Capabilities = Capabilities {
+  outcomes: &[
+    Outcome::Exited,
+    Outcome::Signaled,
+    Outcome::TimedOut,
+    Outcome::OutputLimit,
+    Outcome::NotStarted,
+  ],
+  ..CAPABILITIES
 };
 
 /// A running container whose process 1 is our supervisor.
@@ -56,7 +70,8 @@ impl ResidentSandbox {
 #[async_trait]
 impl Sandbox for ResidentSandbox {
   fn capabilities(&self) -> &Capabilities {
-    &CAPABILITIES
+    let told_apart = self.link.welcome().can(Capability::MemoryKills);
+    if told_apart { &CAPABILITIES } else { &WITHOUT_MEMORY_KILLS }
   }
 
   async fn read_file(

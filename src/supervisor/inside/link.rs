@@ -1,5 +1,6 @@
 //! The current holder, and what is on its way to it.
 
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -15,7 +16,7 @@ const OUT_CAPACITY: usize = 2 * OUT_HIGH + MAX_PAYLOAD;
 /// A container whose host died before its first word ends itself after this long.
 const FIRST_HELLO: Duration = Duration::from_secs(60);
 
-/// Who is listened to, and the frames that wait for standard output, which never blocks.
+/// Who is listened to, and the frames that wait to be written, which never blocks.
 pub struct Link {
   /// [`crate::supervisor::wire::image_digest`] of this program.
   pub digest: [u8; 32],
@@ -23,16 +24,19 @@ pub struct Link {
   token: Option<Token>,
   out: Vec<u8>,
   written: usize,
+  /// The holder's stream is over, and no other holder has come.
+  left: bool,
   dead_man: Option<Duration>,
   heard: Instant,
 }
 
-/// What a hello came to.
-pub enum Greeting {
-  /// There is a holder now: a new one, or the same one again.
-  Accepted,
-  /// The stranger was told why not.
-  Refused,
+/// Where a hello came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+  /// Process 1's own input, or the stream that the holder is at.
+  Own,
+  /// A stream that was offered.
+  Bridge,
 }
 
 impl Link {
@@ -44,41 +48,55 @@ impl Link {
       token: None,
       out: Vec::with_capacity(OUT_CAPACITY),
       written: 0,
+      left: false,
       dead_man: Some(FIRST_HELLO),
       heard: Instant::now(),
     }
   }
 
-  /// Decides about a hello.
-  pub fn greet(&mut self, key: u64, fence: u64, hello: Option<Hello>) -> Greeting {
-    let stranger = Encoder::new(key, fence);
-    let refusal = match hello {
-      None => Some(Refusal::Malformed),
-      Some(hello) => self.objection(&stranger, &hello),
+  /// Whether a hello makes its sender the holder. On process 1's own stream the first that was ever heard is believed:
+  /// nothing had run, and nobody else was attached. What comes by a bridge must always bring the token.
+  pub fn judge(&self, stranger: &Encoder, hello: Option<&Hello>, way: Way) -> Result<(), Refusal> {
+    let hello = hello.ok_or(Refusal::Malformed)?;
+    let holder = match (self.encoder, way) {
+      (Some(holder), _) => holder,
+      (None, Way::Own) => return Ok(()),
+      (None, Way::Bridge) => return Err(Refusal::Token),
     };
-    if let Some(refusal) = refusal {
-      // Strangers' hellos must not fill the memory either.
-      if self.has_room() {
-        let _ = ToHost::Refused(refusal).encode(&stranger, 0, &mut self.out);
-      }
-      return Greeting::Refused;
-    }
-    if let Some(hello) = hello {
-      self.token = Some(hello.next_token);
-      self.dead_man = (hello.dead_man_ms > 0).then(|| Duration::from_millis(hello.dead_man_ms.into()));
-    }
-    self.encoder = Some(stranger);
-    self.heard = Instant::now();
-    Greeting::Accepted
-  }
-
-  fn objection(&self, stranger: &Encoder, hello: &Hello) -> Option<Refusal> {
-    let holder = self.encoder?;
     if self.token.is_some_and(|token| !is_same(&token, &hello.token)) {
-      return Some(Refusal::Token);
+      return Err(Refusal::Token);
     }
     let again = holder.key() == stranger.key() && holder.fence() == stranger.fence();
-    (!again && stranger.fence() <= holder.fence()).then_some(Refusal::Fence)
+    if again || stranger.fence() > holder.fence() { Ok(()) } else { Err(Refusal::Fence) }
+  }
+
+  /// There is a holder now: a new one, or the same one again.
+  pub fn accept(&mut self, holder: Encoder, hello: &Hello) {
+    self.token = Some(hello.next_token);
+    self.dead_man = (hello.dead_man_ms > 0).then(|| Duration::from_millis(hello.dead_man_ms.into()));
+    self.encoder = Some(holder);
+    self.left = false;
+    self.heard = Instant::now();
+  }
+
+  /// Tells a stranger on process 1's own stream why not. Their hellos must not fill the memory either.
+  pub fn refuse(&mut self, stranger: &Encoder, refusal: Refusal) {
+    if self.waiting() < OUT_HIGH {
+      let _ = ToHost::Refused(refusal).encode(stranger, 0, &mut self.out);
+    }
+  }
+
+  /// Frames go elsewhere from now on: what was not written, or half written, to the old stream is dropped. Replies are
+  /// said again to whoever comes next.
+  pub fn restart(&mut self) {
+    self.out.clear();
+    self.written = 0;
+  }
+
+  /// The holder's stream is over: until the next hello there is nobody to say anything to.
+  pub fn leave(&mut self) {
+    self.restart();
+    self.left = true;
   }
 
   /// The holder is alive.
@@ -93,7 +111,7 @@ impl Link {
 
   /// Sends a message that must arrive: replies and the like, whose number the table bounds.
   pub fn say(&mut self, op: u64, message: &ToHost<'_>) {
-    if let Some(encoder) = &self.encoder {
+    if let Some(encoder) = self.encoder.as_ref().filter(|_| !self.left) {
       let _ = message.encode(encoder, op, &mut self.out);
     }
   }
@@ -107,7 +125,11 @@ impl Link {
 
   /// Whether pieces of streams may be added.
   pub fn has_room(&self) -> bool {
-    self.encoder.is_some() && self.out.len() - self.written < OUT_HIGH
+    self.encoder.is_some() && !self.left && self.waiting() < OUT_HIGH
+  }
+
+  const fn waiting(&self) -> usize {
+    self.out.len() - self.written
   }
 
   /// Sends what `fill` puts into room for at most `most` bytes of a stream, without a copy between. It says how many
@@ -142,10 +164,10 @@ impl Link {
     self.written < self.out.len()
   }
 
-  /// Writes what can be written now. An error: nobody will ever read it.
-  pub fn flush(&mut self) -> Result<(), Errno> {
+  /// Writes what can be written now. An error: nobody will ever read it there.
+  pub fn flush(&mut self, to: BorrowedFd<'_>) -> Result<(), Errno> {
     while self.wants_to_write() {
-      match rustix::io::write(std::io::stdout(), self.out.get(self.written..).unwrap_or_default()) {
+      match rustix::io::write(to, self.out.get(self.written..).unwrap_or_default()) {
         Ok(count) => self.written += count,
         Err(Errno::AGAIN) => break,
         Err(Errno::INTR) => {}

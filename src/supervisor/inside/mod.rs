@@ -1,17 +1,21 @@
 //! The program that is process 1 in the container.
 //!
 //! Everything else in the container is the adversary and runs as the same user. One thread, one loop ([`looping`]),
-//! no descriptor that blocks. [`start`] makes it untouchable before anything runs; [`link`] is the control stream;
-//! [`operations`] the table of what goes on; [`command`] and [`files`] do the work; [`system`] is the kernel.
+//! no descriptor that blocks. [`start`] makes it untouchable before anything runs; [`link`] is the control stream,
+//! [`wires`] where it runs, [`bridge`] how it gets another place to run; [`operations`] the table of what goes on;
+//! [`command`] and [`files`] do the work; [`memory`] and [`system`] are the kernel.
 
+mod bridge;
 mod command;
 mod files;
 mod link;
 mod looping;
+mod memory;
 mod operations;
 mod self_test;
 mod start;
 mod system;
+mod wires;
 
 use std::process::ExitCode;
 

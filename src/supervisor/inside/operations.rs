@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::command::{Command, Launcher, Processes};
 use super::files::{Workspace, listing, packing, reading, unpacking, writing};
 use super::link::Link;
+use super::memory::MemoryKills;
 use super::self_test::Attack;
 use super::system::poll::PollSet;
 use crate::supervisor::wire::{
@@ -22,6 +23,8 @@ pub struct Context<'a> {
   pub launcher: &'a Launcher,
   /// The processes there are.
   pub processes: &'a mut Processes,
+  /// How many of them the kernel killed for memory.
+  pub memory_kills: &'a MemoryKills,
   /// The time of this turn.
   pub now: Instant,
 }

@@ -6,16 +6,21 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::DumpableBehavior;
 
+use super::bridge::{self, Door};
 use super::command::{Launcher, Processes};
 use super::files::Workspace;
 use super::link::Link;
-use super::looping::Supervisor;
+use super::looping::{Parts, Supervisor};
+use super::memory::MemoryKills;
 use super::system::filter::Filter;
 use super::system::{child, image, limits, signals};
 use crate::supervisor::wire::Capability;
 
 /// Where the workspace is, unless the first argument says otherwise.
 const WORKSPACE: &str = "/workspace";
+
+/// First argument of the process that brings another stream.
+const BRIDGE: &str = "bridge";
 
 /// Exit codes that say why it did not start; the engine shows them.
 mod code {
@@ -27,10 +32,13 @@ mod code {
   pub const WORKSPACE: u8 = 82;
 }
 
-/// Makes this process what it must be; the error is its exit code.
+/// Makes this process what it must be; the error is its exit code, or that of a bridge when it is over.
 pub fn start() -> Result<Supervisor, u8> {
   // First of all: until here only the file's mode keeps others out.
   rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|_| code::KERNEL)?;
+  if std::env::args_os().nth(1).is_some_and(|argument| argument == BRIDGE) {
+    return Err(bridge::offer());
+  }
   if rustix::process::getpid().as_raw_nonzero().get() != 1 {
     return Err(code::NOT_FIRST);
   }
@@ -39,10 +47,23 @@ pub fn start() -> Result<Supervisor, u8> {
   let workspace = Workspace::open(&root).map_err(|_| code::WORKSPACE)?;
   let null = open_null().map_err(|_| code::KERNEL)?;
   let launcher = Launcher::new(null);
-  let capabilities = workspace.capability() | launcher.capability();
+  let (door, memory_kills) = (Door::open().ok(), MemoryKills::open());
+  let capabilities = workspace.capability()
+    | launcher.capability()
+    | if door.is_some() { Capability::Bridge as u64 } else { 0 }
+    | if memory_kills.is_there() { Capability::MemoryKills as u64 } else { 0 };
   let processes = Processes::open().map_err(|_| code::KERNEL)?;
   let link = Link::new(image::own_digest());
-  let mut supervisor = Supervisor::new(link, workspace, launcher, processes, children, capabilities);
+  let mut supervisor = Supervisor::new(Parts {
+    link,
+    door,
+    workspace,
+    launcher,
+    processes,
+    memory_kills,
+    children,
+    capabilities,
+  });
   // What it needs is there by now. Where the memory may not be locked, the host learns it.
   if rustix::mm::mlockall(rustix::mm::MlockAllFlags::CURRENT).is_ok() {
     supervisor.add_capability(Capability::Locked);

@@ -1,6 +1,7 @@
 //! The host's end of the stream to a supervisor: one connection, many operations. Nothing that is heard is trusted:
 //! what breaks the rules breaks the link, with a typed error for every operation, and never the process.
 
+mod opening;
 mod operation;
 mod pump;
 
@@ -11,24 +12,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
 
+pub use opening::{Previous, Via};
 pub use operation::Operation;
 
 use super::wire::{
-  CommandEnd, Encoder, FlowError, Hello, INITIAL_WINDOW, ReceiveWindow, Refusal, Reply, Started, Stream,
+  CommandEnd, Credit, Encoder, FlowError, INITIAL_WINDOW, ReceiveWindow, Refusal, Reply, Started, Stream,
   ToInside, Token, Welcome,
 };
 use crate::cancel::Cancel;
-use crate::docker::client::Client;
 use crate::error::{Error, Result, fail};
 
 /// What the supervisor may send of each stream of an operation before the host's reader has taken some.
 pub const WINDOW: u32 = 512 * 1024;
 /// Frames on their way out; each is at most a piece of 64 KiB or one request.
 const OUTGOING_FRAMES: usize = 16;
-/// A supervisor answers a hello in well under a millisecond; one whose container is starved of CPU may need longer.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a host presents itself.
 #[derive(Clone, Copy, Debug)]
@@ -62,15 +60,18 @@ pub enum Event {
 #[derive(Clone)]
 pub struct Link(Arc<Owner>);
 
-/// Ends the tasks when the last link goes.
 struct Owner {
-  shared: Arc<Shared>,
+  life: Life,
   welcome: Welcome,
+  via: Via,
 }
 
-impl Drop for Owner {
+/// Ends the tasks when it goes: with the last link, or with the attempt to open one.
+struct Life(Arc<Shared>);
+
+impl Drop for Life {
   fn drop(&mut self) {
-    self.shared.life.cancel();
+    self.0.life.cancel();
   }
 }
 
@@ -96,69 +97,24 @@ struct Slot {
 }
 
 impl Link {
-  /// Attaches to `container`, lets `start` start it if it does not run yet, and says hello. `digest` is what the
-  /// supervisor must prove.
-  pub async fn open(
-    client: &Client,
-    container: &str,
-    identity: Identity,
-    start: impl Future<Output = Result<()>>,
-  ) -> Result<Self> {
-    let (read, write) = client.attach(container).await?;
-    let (outgoing, frames) = mpsc::channel(OUTGOING_FRAMES);
-    let (tell, told) = oneshot::channel();
-    let key = random_key()?;
-    let shared = Arc::new(Shared {
-      encoder: Encoder::new(key, identity.fence),
-      outgoing,
-      slots: Mutex::new(Slots { operations: HashMap::new(), welcome: Some(tell) }),
-      // Numbers of an earlier holder are not used again.
-      next_op: AtomicU64::new(identity.fence.wrapping_shl(32) | 1),
-      life: Cancel::new(),
-      broken: OnceLock::new(),
-    });
-    pump::start(&shared, read, write, frames);
-    let opened = Self::greet(&shared, identity, start, told).await;
-    if opened.is_err() {
-      shared.life.cancel();
-    }
-    Ok(Self(Arc::new(Owner { shared, welcome: opened? })))
-  }
-
-  async fn greet(
-    shared: &Shared,
-    identity: Identity,
-    start: impl Future<Output = Result<()>>,
-    told: oneshot::Receiver<Result<Welcome>>,
-  ) -> Result<Welcome> {
-    start.await?;
-    let dead_man_ms = u32::try_from(identity.dead_man.as_millis()).unwrap_or(u32::MAX);
-    let hello = Hello { token: identity.token, next_token: identity.token, dead_man_ms };
-    shared.send(&ToInside::Hello(hello), 0).await?;
-    match timeout(HELLO_TIMEOUT, told).await {
-      Ok(Ok(welcome)) => welcome,
-      Ok(Err(_closed)) => Err(shared.reason()),
-      Err(_elapsed) => Err(fail!(
-        Unsupported,
-        "The sandbox's supervisor did not answer within {} s.",
-        HELLO_TIMEOUT.as_secs()
-      )),
-    }
-  }
-
   /// What the supervisor said of itself.
   pub fn welcome(&self) -> &Welcome {
     &self.0.welcome
   }
 
+  /// Which way it came.
+  pub fn via(&self) -> Via {
+    self.0.via
+  }
+
   /// Why the link is broken, if it is.
   pub fn broken(&self) -> Option<Error> {
-    self.0.shared.broken.get().cloned()
+    self.shared().broken.get().cloned()
   }
 
   /// Opens an operation.
   pub async fn request(&self, request: ToInside<'_>) -> Result<Operation> {
-    let shared = &self.0.shared;
+    let shared = self.shared();
     let op = shared.next_op.fetch_add(1, Ordering::Relaxed);
     let (events, told) = mpsc::unbounded_channel();
     {
@@ -175,17 +131,21 @@ impl Link {
 
   /// Asks the supervisor to cancel an operation that an earlier holder left, and to forget its reply.
   pub async fn dismiss(&self, op: u64) -> Result<()> {
-    self.0.shared.send(&ToInside::Cancel, op).await?;
-    self.0.shared.send(&ToInside::Ack, op).await
+    self.shared().send(&ToInside::Cancel, op).await?;
+    // What its pipes still hold would be offered for ever otherwise; nobody here listens to it.
+    for stream in [Stream::Output, Stream::Error] {
+      self.shared().send(&ToInside::Credit(Credit { stream, limit: u64::MAX }), op).await?;
+    }
+    self.shared().send(&ToInside::Ack, op).await
   }
 
   /// Ends the link; every operation that is under way fails.
   pub fn close(&self) {
-    self.0.shared.break_off(fail!(Released, "The stream to the sandbox was closed by this side."));
+    self.shared().break_off(fail!(Released, "The stream to the sandbox was closed by this side."));
   }
 
   fn shared(&self) -> &Shared {
-    &self.0.shared
+    &self.0.life.0
   }
 }
 
@@ -201,10 +161,14 @@ impl Shared {
     message
       .encode(&self.encoder, op, &mut frame)
       .map_err(|error| fail!(Limit, "The request is too long for the sandbox.").with_source(error))?;
+    self.send_bytes(frame).await
+  }
+
+  async fn send_bytes(&self, bytes: Vec<u8>) -> Result<()> {
     tokio::select! {
       biased;
       () = self.life.cancelled() => Err(self.reason()),
-      sent = self.outgoing.send(frame) => sent.map_err(|_closed| self.reason()),
+      sent = self.outgoing.send(bytes) => sent.map_err(|_closed| self.reason()),
     }
   }
 
@@ -274,8 +238,4 @@ impl Shared {
 /// What may be sent of an operation's input before the supervisor grants more.
 pub const fn initial_window() -> u64 {
   INITIAL_WINDOW
-}
-
-fn random_key() -> Result<u64> {
-  getrandom::u64().map_err(|error| fail!(Internal, "The system gave no random bytes.").with_source(error))
 }

@@ -98,6 +98,12 @@ impl Decoder {
     std::mem::take(&mut self.skipped)
   }
 
+  /// Drops what waits for the rest of its frame: the next bytes are those of another stream.
+  pub const fn forget(&mut self) {
+    self.start = 0;
+    self.end = 0;
+  }
+
   /// Bytes that wait for the rest of their frame.
   pub const fn pending(&self) -> usize {
     self.end - self.start
@@ -189,6 +195,16 @@ fn before_magic(bytes: &[u8]) -> usize {
 }
 
 impl<'a> Frame<'a> {
+  /// The frame that these bytes are, from the first to the last, whoever its holder is; `None`: they are no frame, less
+  /// than one, or more.
+  pub fn whole(bytes: &'a [u8]) -> Option<Self> {
+    let (head, payload) = bytes.split_first_chunk::<HEADER>()?;
+    let header = Header::parse(head)?;
+    let is_whole = payload.len() == header.length && payload_check(header.key, payload) == header.check;
+    let kind = header.kind.filter(|_| is_whole)?;
+    Some(Self { kind, key: header.key, fence: header.fence, op: header.op, payload })
+  }
+
   pub(super) const fn reader(&self) -> super::codec::Reader<'a> {
     super::codec::Reader::new(self.payload)
   }

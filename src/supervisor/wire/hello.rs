@@ -1,7 +1,7 @@
 //! How a connection begins.
 
 use super::codec::{Put, Reader};
-use super::{Kind, MAX_ACTIVE, MAX_RETAINED, SelfTest, WireError};
+use super::{HEADER, Kind, MAX_ACTIVE, MAX_RETAINED, SelfTest, WireError};
 
 /// 256 random bits that only the holders of a lease and the supervisor know.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,11 @@ pub struct Hello {
   /// never.
   pub dead_man_ms: u32,
 }
+
+/// Bytes of the payload: two tokens and the dead-man time.
+const PAYLOAD: usize = 2 * 32 + 4;
+/// Bytes of a whole frame with a hello.
+pub const HELLO_FRAME: usize = HEADER + PAYLOAD;
 
 impl Hello {
   pub(super) fn write(&self, out: &mut Vec<u8>) {
@@ -53,6 +58,8 @@ pub enum Capability {
   Locked = 1 << 3,
   /// A second stream by way of `bridge` is taken.
   Bridge = 1 << 4,
+  /// The kernel's count of kills for memory is read: [`How::OutOfMemory`](super::How::OutOfMemory) is told apart.
+  MemoryKills = 1 << 5,
 }
 
 /// Why a hello is not accepted.

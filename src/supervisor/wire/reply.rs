@@ -107,7 +107,7 @@ numbered! {
     Stale = 2,
     /// So many frames of this holder had a payload or an operation that fits nothing.
     Ignored = 3,
-    /// Processes whose tags did not agree were killed.
+    /// Processes whose tags did not agree, or that traced a command which had to end, were killed.
     Untagged = 4,
     /// Everything had to be killed to end one command.
     KilledAll = 5,
@@ -122,7 +122,7 @@ impl Notice {
   }
 }
 
-/// How a command ended. Memory is not told apart here: the host asks the engine after [`How::Signaled`] by 9.
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
   /// It returned this code.
@@ -139,6 +139,9 @@ pub enum How {
   Swept,
   /// It never ran; the second is the kernel's error number, 0 where there is none.
   NotStarted(NotStarted, i32),
+  /// Its first process died of a SIGKILL that was not ours, and the kernel's count of kills for memory in this container
+  /// rose while it ran. Only with [`Capability::MemoryKills`](super::Capability::MemoryKills).
+  OutOfMemory,
 }
 
 /// The end of a command.
@@ -327,6 +330,7 @@ impl CommandEnd {
       How::Cancelled => (5, 0, 0),
       How::Swept => (6, 0, 0),
       How::NotStarted(stage, errno) => (7, stage as u8, errno),
+      How::OutOfMemory => (8, 0, 0),
     };
     out.put(&[how, detail]);
     out.put_i32(errno);
@@ -344,6 +348,7 @@ impl CommandEnd {
       5 => How::Cancelled,
       6 => How::Swept,
       7 => How::NotStarted(NotStarted::read(&mut Reader::new(&[detail]))?, errno),
+      8 => How::OutOfMemory,
       _ => return Err(WireError::Invalid),
     };
     Ok(Self { how, killed: from.u32()?, micros: from.u64()? })

@@ -20,6 +20,9 @@ use crate::supervisor::wire::{
 /// From fork to exec takes a fraction of a millisecond; under a CPU quota that others use up, up to a second was seen.
 const START_DEADLINE: Duration = Duration::from_secs(10);
 
+/// The kernel's number of the signal that cannot be caught (`signal(7)`).
+const SIGKILL: u8 = 9;
+
 /// One command, from its fork until its last byte was sent.
 pub struct Command {
   op: u64,
@@ -35,6 +38,8 @@ pub struct Command {
   cause: Option<How>,
   /// How its first process ended.
   exit: Option<How>,
+  /// Kills for memory before it began.
+  memory_kills: Option<u64>,
 }
 
 enum Phase {
@@ -56,6 +61,7 @@ impl Command {
     context: &mut Context<'_>,
   ) -> Result<Self, (NotStarted, Errno)> {
     let cwd = context.workspace.directory(exec.cwd).map_err(|error| (NotStarted::Directory, error))?;
+    let memory_kills = context.memory_kills.count();
     let pipes = Pipes::new(exec.stdin).map_err(|error| (NotStarted::Setup, error))?;
     let (pid, pidfd, pipes) =
       context.launcher.start(exec, cwd.as_fd(), pipes, tag).map_err(|error| (NotStarted::Fork, error))?;
@@ -76,6 +82,7 @@ impl Command {
       ],
       cause: None,
       exit: None,
+      memory_kills,
     })
   }
 
@@ -249,7 +256,7 @@ impl Command {
 
   fn sweep(&mut self, context: &mut Context<'_>) -> Option<Step> {
     let Phase::Sweeping(sweep) = &mut self.phase else { return None };
-    let swept = sweep.look(self.tag, context.processes, context.now);
+    let swept = sweep.look(self.tag, self.exit.is_some(), context.processes, context.now);
     let broken = sweep.take_broken();
     if broken > 0 {
       context.link.mention(0, &ToHost::Notice(Notice::Untagged, broken.into()));
@@ -266,9 +273,16 @@ impl Command {
     }
   }
 
+  /// A kill that is not ours may be anybody's; the kernel's own for memory was counted before it was sent.
+  fn ran_out_of_memory(&self, exit: How, context: &Context<'_>) -> bool {
+    exit == How::Signaled(SIGKILL)
+      && self.memory_kills.zip(context.memory_kills.count()).is_some_and(|(before, now)| now > before)
+  }
+
   fn report_end(&mut self, exit: How, killed: u32, context: &mut Context<'_>) {
     let [output, error] = &mut self.outputs;
     let over = output.drain() | error.drain();
+    let exit = if self.ran_out_of_memory(exit, context) { How::OutOfMemory } else { exit };
     let how = self.cause.unwrap_or(if over { How::OutputLimit } else { exit });
     let micros = context.now.saturating_duration_since(self.born).as_micros();
     let end = CommandEnd { how, killed, micros: u64::try_from(micros).unwrap_or(u64::MAX) };

@@ -14,9 +14,13 @@ use super::super::system::limits::{Tag, tag};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// And after twice as long the container ends.
 const LAST: Duration = Duration::from_secs(10);
+/// What is killed and not gone by then may have a tracer, which hides its end from us.
+const TRACER_AFTER: Duration = Duration::from_millis(200);
 /// How soon to look again; killed processes need a moment to go, and longer under a quota.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// The line that says who traces a process is among the first ten of its status file.
+const STATUS: usize = 1024;
 /// Killed processes are told apart up to this many; a fork bomb makes more.
 const MOST_COUNTED: usize = 4096;
 
@@ -48,15 +52,19 @@ impl Processes {
     Ok(())
   }
 
-  /// Kills what carries this tag and what has a broken one. Says how many of each it found, the dead that nobody has
-  /// collected yet among them.
-  pub fn kill(&mut self, operation: u64, mut found: impl FnMut(i32)) -> Result<Found, Errno> {
+  /// Kills what carries this tag and what has a broken one, and, where `free` says so, what traces the former. Says how
+  /// many it found, the dead that nobody has collected yet among them.
+  pub fn kill(&mut self, operation: u64, free: bool, mut found: impl FnMut(i32)) -> Result<Found, Errno> {
     let mut count = Found::default();
     self.each(|pid| match tag(pid) {
       Ok(Tag::Operation(of)) if of == operation => {
         count.tagged += 1;
         found(pid);
         kill(pid, |now| now == Tag::Operation(operation));
+        if let Some(tracer) = Some(pid).filter(|_| free).and_then(tracer) {
+          count.broken += 1;
+          kill(tracer, |_| true);
+        }
       }
       Ok(Tag::Broken) => {
         count.broken += 1;
@@ -66,6 +74,18 @@ impl Processes {
     })?;
     Ok(count)
   }
+}
+
+/// Who traces a process: our filter lets no command do it, but what an engine starts in here is not behind it. `None`:
+/// nobody in this container, or the process is gone.
+fn tracer(pid: i32) -> Option<i32> {
+  let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+  let status = rustix::fs::open(format!("/proc/{pid}/status"), flags, Mode::empty()).ok()?;
+  let mut room = [0; STATUS];
+  let length = rustix::io::read(&status, &mut room).ok()?;
+  let text = String::from_utf8_lossy(room.get(..length)?);
+  let number = text.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+  number.trim().parse().ok().filter(|tracer| *tracer > 1)
 }
 
 /// What a scan found.
@@ -105,7 +125,7 @@ pub struct Sweep {
 /// What a look came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swept {
-  /// Nothing carries the tag any more.
+  /// Its own process was collected, and nothing carries the tag any more.
   Clean,
   /// Look again later.
   Again,
@@ -131,28 +151,35 @@ impl Sweep {
     self.seen.iter().filter(|pid| **pid != leader).count() as u32
   }
 
-  /// Processes with broken tags that were killed since the last call.
+  /// Tracers and processes with broken tags that were killed since the last call.
   pub fn take_broken(&mut self) -> u32 {
     std::mem::take(&mut self.broken)
   }
 
-  /// Kills what there is.
-  pub fn look(&mut self, operation: u64, processes: &mut Processes, now: Instant) -> Swept {
+  /// Kills what there is. `is_collected`: the command's own process, which may have died before it had a tag, is gone.
+  pub fn look(
+    &mut self,
+    operation: u64,
+    is_collected: bool,
+    processes: &mut Processes,
+    now: Instant,
+  ) -> Swept {
     let seen = &mut self.seen;
-    let found = processes.kill(operation, |pid| {
+    let since = now.saturating_duration_since(self.began);
+    let found = processes.kill(operation, since >= TRACER_AFTER, |pid| {
       if seen.len() < MOST_COUNTED && !seen.contains(&pid) {
         seen.push(pid);
       }
     });
     if let Ok(found) = found {
       self.broken += found.broken;
-      if found.tagged == 0 {
+      if found.tagged == 0 && is_collected {
         return Swept::Clean;
       }
     }
     self.next = now + self.pause;
     self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-    match now.saturating_duration_since(self.began) {
+    match since {
       long if long >= LAST => Swept::Hopeless,
       long if long >= PATIENCE => Swept::Everything,
       _ => Swept::Again,

@@ -114,7 +114,10 @@ impl Packing {
       Ok(Some((entry, body))) => {
         self.done.entries += 1;
         let cost = entry.size.saturating_add(3 * 512);
-        if self.done.entries > self.max_entries || cost > self.budget {
+        // A file that no archive of ours may hold is refused, as one beyond the budget is: a snapshot that lacks it would
+        // pass for whole.
+        let is_giant = entry.size > MAX_ARCHIVE_FILE_BYTES;
+        if is_giant || self.done.entries > self.max_entries || cost > self.budget {
           return Err(failed(Failure::TooLarge, 0));
         }
         self.budget -= cost;
@@ -157,9 +160,6 @@ impl Packing {
       _ => return Ok(None),
     };
     let size = if body.is_some() { size(&stat) } else { 0 };
-    if size > MAX_ARCHIVE_FILE_BYTES {
-      return Ok(None);
-    }
     let mode = stat.st_mode & MODE_MASK;
     Ok(Some((Entry { path, kind, mode, mtime: stat.st_mtime, size, implied: false }, body)))
   }

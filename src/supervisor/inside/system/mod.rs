@@ -5,6 +5,7 @@ pub mod domain;
 pub mod filter;
 pub mod image;
 pub mod limits;
+pub mod peer;
 pub mod poll;
 pub mod signals;
 

@@ -68,6 +68,7 @@ fn what_the_supervisor_says_arrives_as_it_was_said() {
     How::OutputLimit,
     How::Cancelled,
     How::Swept,
+    How::OutOfMemory,
     How::NotStarted(NotStarted::Program, 2),
   ];
   for how in ends {

@@ -106,3 +106,36 @@ fn a_frame_hidden_in_contents_is_garbage() {
   bytes[HEADER - 1] ^= 1;
   assert_eq!(decode(&mut bound(), &bytes, usize::MAX), []);
 }
+
+#[test]
+fn a_hello_has_one_length_and_is_whole_or_nothing() {
+  let greeting = hello(&encoder());
+  assert_eq!(greeting.len(), HELLO_FRAME);
+  let frame = Frame::whole(&greeting).unwrap();
+  assert_eq!((frame.kind, frame.key, frame.fence), (Kind::Hello, KEY, FENCE));
+  for cut in 0..greeting.len() {
+    assert_eq!(Frame::whole(&greeting[..cut]), None, "{cut}");
+  }
+  for at in 0..greeting.len() {
+    let mut damaged = greeting.clone();
+    damaged[at] ^= 1;
+    assert_eq!(Frame::whole(&damaged), None, "{at}");
+  }
+  let longer = [greeting, vec![0]].concat();
+  assert_eq!(Frame::whole(&longer), None);
+}
+
+// The rest of a frame that began on another stream never comes.
+#[test]
+fn what_was_forgotten_swallows_nothing_of_the_next_stream() {
+  let mut decoder = bound();
+  let mut half = Vec::new();
+  data(0, &[7; 5000]).encode(&encoder(), 1, &mut half).unwrap();
+  assert_eq!(decode(&mut decoder, &half[..3000], usize::MAX), []);
+  assert_eq!(decoder.pending(), 3000);
+  decoder.forget();
+  assert_eq!(decoder.pending(), 0);
+  let seen = decode(&mut decoder, &hello(&Encoder::new(99, FENCE + 1)), 10);
+  assert_eq!(seen.iter().map(|frame| frame.0).collect::<Vec<_>>(), [Kind::Hello]);
+  assert_eq!(decoder.take_skipped(), Skipped::default());
+}

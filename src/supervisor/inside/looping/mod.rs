@@ -1,5 +1,8 @@
 //! The one loop.
 
+mod greeting;
+mod obey;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -7,37 +10,67 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::process::WaitOptions;
 
+use super::bridge::Door;
 use super::command::{Launcher, Processes};
 use super::files::Workspace;
-use super::link::{Greeting, Link};
+use super::link::Link;
+use super::memory::MemoryKills;
 use super::operations::{Context, Operations};
 use super::system::poll::{PollSet, READ, WRITE};
+use super::wires::Wires;
 use crate::supervisor::wire::{
-  Capability, Decoder, Frame, Hello, Kind, MAX_ACTIVE, Notice, Reply, SelfTest, ToHost, ToInside, Welcome,
+  Capability, Decoder, Kind, MAX_ACTIVE, Notice, Reply, SelfTest, ToHost, ToInside, Welcome,
 };
+use obey::obey;
 
 /// Owners in the poll set that are no operations.
 const INPUT: usize = 0;
 const OUTPUT: usize = 1;
 const CHILDREN: usize = 2;
-const FIRST_OPERATION: usize = 3;
+/// The end of a bridged stream.
+const BRIDGE: usize = 3;
+const DOOR: usize = 4;
+const FIRST_OPERATION: usize = 5;
 /// Reads of the control stream before the operations have their turn.
 const READS_A_TURN: usize = 8;
 
 /// Process 1.
 pub struct Supervisor {
+  wires: Wires,
+  door: Option<Door>,
   decoder: Decoder,
   link: Link,
   operations: Operations,
   workspace: Workspace,
   launcher: Launcher,
   processes: Processes,
+  memory_kills: MemoryKills,
   children: OwnedFd,
   capabilities: u64,
   self_test: Option<SelfTest>,
   /// A hello was accepted that has had no answer, since the self-test goes on.
   owes_welcome: bool,
   set: PollSet,
+}
+
+/// What it is made of.
+pub struct Parts {
+  /// The control stream.
+  pub link: Link,
+  /// Where other streams come in; `None`: they cannot.
+  pub door: Option<Door>,
+  /// The files.
+  pub workspace: Workspace,
+  /// How processes are made.
+  pub launcher: Launcher,
+  /// The processes there are.
+  pub processes: Processes,
+  /// Kills for memory.
+  pub memory_kills: MemoryKills,
+  /// Readable when a process has ended.
+  pub children: OwnedFd,
+  /// A set of [`Capability`].
+  pub capabilities: u64,
 }
 
 /// Why the loop ends. The container ends with it, and the engine shows the code.
@@ -57,26 +90,24 @@ enum End {
 
 impl Supervisor {
   /// Everything is there but a holder.
-  pub fn new(
-    link: Link,
-    workspace: Workspace,
-    launcher: Launcher,
-    processes: Processes,
-    children: OwnedFd,
-    capabilities: u64,
-  ) -> Self {
+  pub fn new(parts: Parts) -> Self {
+    let Parts { link, door, workspace, launcher, processes, memory_kills, children, capabilities } = parts;
     Self {
+      wires: Wires::Own,
+      door,
       decoder: Decoder::for_supervisor(),
       link,
       operations: Operations::new(),
       workspace,
       launcher,
       processes,
+      memory_kills,
       children,
       capabilities,
       self_test: None,
       owes_welcome: false,
-      set: PollSet::with_capacity(FIRST_OPERATION + 4 * MAX_ACTIVE),
+      // Besides the operations' and our own: what the candidates at the door wait for.
+      set: PollSet::with_capacity(2 * FIRST_OPERATION + 4 * MAX_ACTIVE),
     }
   }
 
@@ -93,7 +124,7 @@ impl Supervisor {
     }
     loop {
       if let Err(end) = self.turn() {
-        let _ = self.link.flush();
+        let _ = self.link.flush(self.wires.output());
         return ExitCode::from(end as u8);
       }
     }
@@ -101,11 +132,12 @@ impl Supervisor {
 
   fn turn(&mut self) -> Result<(), End> {
     self.wait()?;
-    let (mut input, mut children) = (false, false);
+    let (mut input, mut children, mut over) = (false, false, false);
     for owner in self.set.ready() {
       match owner {
         INPUT => input = true,
-        OUTPUT => {}
+        OUTPUT | DOOR => {}
+        BRIDGE => over = true,
         CHILDREN => children = true,
         _ => self.operations.wake(owner - FIRST_OPERATION),
       }
@@ -113,19 +145,28 @@ impl Supervisor {
     if children {
       self.collect();
     }
-    if input {
+    if over {
+      self.lost()?;
+    } else if input {
       self.read()?;
     }
+    self.attend_door();
     self.work()?;
-    self.link.flush().map_err(|_| End::Unreachable)?;
+    self.flush()?;
     if self.link.dead_man_at().is_some_and(|at| Instant::now() >= at) { Err(End::DeadMan) } else { Ok(()) }
   }
 
   fn wait(&mut self) -> Result<(), End> {
     self.set.clear();
-    self.set.add(std::io::stdin().as_fd(), READ, INPUT);
+    self.set.add(self.wires.input(), READ, INPUT);
     if self.link.wants_to_write() {
-      self.set.add(std::io::stdout().as_fd(), WRITE, OUTPUT);
+      self.set.add(self.wires.output(), WRITE, OUTPUT);
+    }
+    if let Some(end) = self.wires.end() {
+      self.set.add(end, READ, BRIDGE);
+    }
+    if let Some(door) = &self.door {
+      door.wait(&mut self.set, DOOR);
     }
     self.set.add(self.children.as_fd(), READ, CHILDREN);
     self.operations.wait(&mut self.set, FIRST_OPERATION, &self.link);
@@ -135,7 +176,8 @@ impl Supervisor {
 
   // Rounded up: a timer that fires a little early would be asked again and again until it is due.
   fn timeout_ms(&self) -> i32 {
-    let due = [self.operations.due(), self.link.dead_man_at()].into_iter().flatten().min();
+    let door = self.door.as_ref().and_then(Door::due);
+    let due = [self.operations.due(), self.link.dead_man_at(), door].into_iter().flatten().min();
     due.map_or(-1, |due| {
       let left = due.saturating_duration_since(Instant::now());
       i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
@@ -154,16 +196,19 @@ impl Supervisor {
 
   fn read(&mut self) -> Result<(), End> {
     for _ in 0..READS_A_TURN {
-      match rustix::io::read(std::io::stdin(), self.decoder.space()) {
-        Ok(0) => return Err(End::Unreachable),
-        Ok(count) => self.decoder.filled(count),
+      match rustix::io::read(self.wires.input(), self.decoder.space()) {
+        Ok(count @ 1..) => self.decoder.filled(count),
         Err(Errno::AGAIN) => return Ok(()),
         Err(Errno::INTR) => continue,
-        Err(_) => return Err(End::Unreachable),
+        Ok(_) | Err(_) => return self.lost(),
       }
       self.frames()?;
     }
     Ok(())
+  }
+
+  fn flush(&mut self) -> Result<(), End> {
+    self.link.flush(self.wires.output()).or_else(|_| self.lost())
   }
 
   fn frames(&mut self) -> Result<(), End> {
@@ -181,6 +226,7 @@ impl Supervisor {
           workspace: &self.workspace,
           launcher: &self.launcher,
           processes: &mut self.processes,
+          memory_kills: &self.memory_kills,
           now: Instant::now(),
         };
         obey(&frame, &mut self.operations, &mut context)?;
@@ -193,14 +239,6 @@ impl Supervisor {
       self.link.mention(0, &ToHost::Notice(notice, count));
     }
     Ok(())
-  }
-
-  fn greet(&mut self, key: u64, fence: u64, hello: Option<Hello>) {
-    if let Greeting::Accepted = self.link.greet(key, fence, hello) {
-      self.decoder.bind(key, fence);
-      self.owes_welcome = true;
-      self.welcome();
-    }
   }
 
   fn welcome(&mut self) {
@@ -238,66 +276,9 @@ impl Supervisor {
       workspace: &self.workspace,
       launcher: &self.launcher,
       processes: &mut self.processes,
+      memory_kills: &self.memory_kills,
       now,
     };
     (&mut self.operations, context)
   }
-}
-
-/// Does what a frame of the holder says.
-fn obey(frame: &Frame<'_>, operations: &mut Operations, context: &mut Context<'_>) -> Result<(), End> {
-  let message = ToInside::decode(frame).ok();
-  let op = frame.op;
-  let obeyed = match &message {
-    Some(ToInside::Heartbeat(number)) => {
-      context.link.heard();
-      context.link.mention(0, &ToHost::Heartbeat(*number));
-      true
-    }
-    Some(ToInside::Shutdown) => return Err(End::Shutdown),
-    Some(ToInside::Ack) => {
-      operations.acknowledge(op);
-      true
-    }
-    Some(ToInside::Data(data)) => {
-      operations.take(op, data, context);
-      true
-    }
-    Some(ToInside::End(_)) => {
-      operations.end_input(op);
-      true
-    }
-    Some(ToInside::Credit(credit)) => {
-      operations.raise(op, *credit);
-      true
-    }
-    Some(ToInside::Cancel) => {
-      operations.cancel(op, context.now);
-      true
-    }
-    Some(ToInside::Signal(number)) => {
-      operations.signal(op, *number);
-      true
-    }
-    request => is_request(frame.kind) && operations.open(op, frame.kind, request.as_ref(), context),
-  };
-  if !obeyed {
-    context.link.mention(0, &ToHost::Notice(Notice::Ignored, 1));
-  }
-  Ok(())
-}
-
-const fn is_request(kind: Kind) -> bool {
-  matches!(
-    kind,
-    Kind::ReadFile
-      | Kind::WriteFile
-      | Kind::List
-      | Kind::Exec
-      | Kind::TarOut
-      | Kind::TarIn
-      | Kind::SelfTest
-      | Kind::Listen
-      | Kind::Connect
-  )
 }
