@@ -5,6 +5,7 @@ use std::{env, fs};
 
 /// `scripts/build-supervisor.mjs` puts them here, named as Node names architectures; engines name them differently.
 const BUILT: &str = "target/supervisor";
+const EMBED: &str = "SANDBOX_EMBED";
 const ARCHITECTURES: [(&str, &str); 2] = [("x64", "amd64"), ("arm64", "arm64")];
 
 fn main() {
@@ -17,15 +18,22 @@ fn main() {
 fn embed_supervisors() {
   let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
   let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+  // The supervisor is built from this crate too: it holds no other supervisor, and a new one is no reason to build it again.
+  println!("cargo::rerun-if-env-changed={EMBED}");
+  let is_supervisor = env::var_os(EMBED).is_some_and(|what| what == "nothing");
   for (node, engine) in ARCHITECTURES {
     let built = root.join(BUILT).join(format!("supervisor-{node}"));
-    println!("cargo::rerun-if-changed={}", built.display());
-    copy_or_empty(&built, &out.join(format!("supervisor-{engine}")));
+    let slot = out.join(format!("supervisor-{engine}"));
+    if is_supervisor {
+      fill(&slot, &[]);
+    } else {
+      println!("cargo::rerun-if-changed={}", built.display());
+      fill(&slot, &fs::read(&built).unwrap_or_default());
+    }
   }
 }
 
-fn copy_or_empty(built: &Path, slot: &Path) {
-  let contents = fs::read(built).unwrap_or_default();
+fn fill(slot: &Path, contents: &[u8]) {
   if let Err(error) = fs::write(slot, contents) {
     println!("cargo::error=the supervisor cannot be embedded at {}: {error}", slot.display());
   }

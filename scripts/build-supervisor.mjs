@@ -1,19 +1,21 @@
 // Builds the program that is process 1 in a container: static, one file for each architecture.
 //
 //   node scripts/build-supervisor.mjs [--arch x64,arm64]   without --arch: the one of this machine
+//
+// A release builds both; one machine is enough. The compiler is the usual one where it has the target's standard library
+// (`rustup target add aarch64-unknown-linux-gnu`), with the linker and libc of Debian's gcc-aarch64-linux-gnu and
+// libc6-dev-arm64-cross. Elsewhere it is Debian's own: rustc-web and libstd-rust-web-dev:arm64 (Debian 12 has 1.96).
+// Without either, the error says what is missing, and `node scripts/setup.mjs --arm64` installs it.
+// `build.rs` embeds what is there.
 
 import { createHash } from 'node:crypto'
 import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { ARCHITECTURES, toolchainFor } from './lib/cross.mjs'
+import { whyNotStatic } from './lib/elf.mjs'
 import { ROOT, run } from './lib/run.mjs'
-
-/** Architectures of containers: the compiler's target, and the linker where it is not this machine's own. */
-export const ARCHITECTURES = {
-  x64: { target: 'x86_64-unknown-linux-gnu', linker: 'x86_64-linux-gnu-gcc' },
-  arm64: { target: 'aarch64-unknown-linux-gnu', linker: 'aarch64-linux-gnu-gcc' },
-}
 
 /** Apart from the crate's other builds: their profiles, flags and locks have nothing to do with this one. */
 const TARGET_DIR = join(ROOT, 'target/supervisor')
@@ -24,26 +26,28 @@ const MAX_BYTES = 1.5 * 1024 * 1024
 /** Where the program of an architecture is after it was built. */
 export const supervisorPath = arch => join(TARGET_DIR, `supervisor-${arch}`)
 
-/** Builds one; says where it is, how large, and its SHA-256. Throws when it cannot be built or is too large. */
+/**
+ * Builds one; says where it is, how large, and its SHA-256. Throws when it cannot be built, is not a static program for
+ * its architecture, or is too large.
+ */
 export async function buildSupervisor(arch = process.arch) {
-  const { target, linker } = ARCHITECTURES[arch] ?? {}
-  if (!target) throw new Error(`No supervisor for ${arch}; there are ${Object.keys(ARCHITECTURES).join(', ')}`)
-  const name = target.toUpperCase().replaceAll('-', '_')
-  const env = {
-    CARGO_TARGET_DIR: TARGET_DIR,
-    [`CARGO_TARGET_${name}_RUSTFLAGS`]: '-C target-feature=+crt-static',
-    ...(arch === process.arch ? {} : { [`CARGO_TARGET_${name}_LINKER`]: linker }),
-  }
+  if (!ARCHITECTURES[arch])
+    throw new Error(`No supervisor for ${arch}; there are ${Object.keys(ARCHITECTURES).join(', ')}`)
+  const { target, machine } = ARCHITECTURES[arch]
+  const env = { ...toolchainFor(arch).env, CARGO_TARGET_DIR: TARGET_DIR, SANDBOX_EMBED: 'nothing' }
   const what = ['--no-default-features', '--features', 'supervisor', '--bin', 'supervisor']
   const { code } = await run('cargo', ['build', '--locked', '--profile', 'supervisor', '--target', target, ...what], {
     env,
   })
   if (code !== 0) throw new Error(`The supervisor for ${arch} could not be built (exit code ${code})`)
-  mkdirSync(TARGET_DIR, { recursive: true })
-  copyFileSync(join(TARGET_DIR, target, 'supervisor/supervisor'), supervisorPath(arch))
-  const bytes = readFileSync(supervisorPath(arch))
+  const built = join(TARGET_DIR, target, 'supervisor/supervisor')
+  const bytes = readFileSync(built)
+  const reason = whyNotStatic(bytes, machine)
+  if (reason) throw new Error(`The supervisor for ${arch} cannot run in a container: ${reason} (${built})`)
   if (bytes.length > MAX_BYTES)
     throw new Error(`The supervisor for ${arch} has ${bytes.length} bytes, more than ${MAX_BYTES}`)
+  mkdirSync(TARGET_DIR, { recursive: true })
+  copyFileSync(built, supervisorPath(arch))
   return { path: supervisorPath(arch), size: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }
 }
 

@@ -1,14 +1,18 @@
 // Installs what is missing for building and testing; says nothing and takes no time when nothing is.
 //
-//   node scripts/setup.mjs
+//   node scripts/setup.mjs [--arm64]   with --arm64: also what compiles for arm64 and emulates such a machine, which on
+//                                      Debian adds the architecture to those that dpkg and apt know
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
 import { setTimeout as delay } from 'node:timers/promises'
+import { ARM64_PACKAGES } from './lib/cross.mjs'
+import { EMULATOR_PACKAGES } from './lib/machine.mjs'
 import { isStatic } from './lib/rootfs.mjs'
-import { ROOT, run } from './lib/run.mjs'
-import { findOnPath } from './lib/tools.mjs'
+import { ROOT, must, run } from './lib/run.mjs'
+import { findOnPath, missingOf } from './lib/tools.mjs'
 
 // A package and how to see that it is not needed: dockerd may well come from elsewhere than from Debian.
 const BUILD_PACKAGES = { gcc: () => findOnPath('cc'), 'libc6-dev': () => existsSync('/usr/include/stdio.h') }
@@ -35,8 +39,19 @@ export async function setup({ build = true, engine = true, optionalEngine = fals
   if (!packagesAreInstalled()) await mustShow('npm', ['ci'])
 }
 
-function missingOf(packages) {
-  return Object.keys(packages).filter(name => !packages[name]())
+/** What an arm64 machine is emulated with, and what compiles for it. Only for who asks: it changes what apt knows. */
+export async function setupArm64() {
+  const missing = missingOf({ ...ARM64_PACKAGES, ...EMULATOR_PACKAGES })
+  const isUnknown = process.arch !== 'arm64' && !(await foreignArchitectures()).includes('arm64')
+  if (isUnknown && !whyNoApt()) await mustShow('dpkg', ['--add-architecture', 'arm64'])
+  if (missing.length > 0) await installDebian(missing)
+  // The kernel of that architecture is only looked up when the machine is made.
+  else if (isUnknown && !whyNoApt()) await mustShow('apt-get', ['update'])
+}
+
+async function foreignArchitectures() {
+  if (!findOnPath('dpkg')) return []
+  return (await must('asking dpkg', 'dpkg', ['--print-foreign-architectures'])).trim().split('\n')
 }
 
 async function installDebian(names) {
@@ -85,4 +100,8 @@ async function mustShow(command, args) {
   if (code !== 0) throw new Error(`${command} ${args.join(' ')} failed with exit code ${code}; its output is above`)
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await setup()
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { values } = parseArgs({ options: { arm64: { type: 'boolean', default: false } } })
+  await setup()
+  if (values.arm64) await setupArm64()
+}

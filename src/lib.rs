@@ -3,7 +3,7 @@
 //! Read it from the inside out. Pure rooms take values and return values: [`stream`] (exec frames, bounded
 //! output, text), [`archive`] (tar rules), [`workspace`] (paths, policy; [`workspace::source`] reads host files).
 //! [`docker`] speaks the Engine API. [`supervisor`] is process 1 in a container and the language it speaks. [`sandbox`] is
-//! what can be done in one running container. [`store`] keeps leases and snapshots. [`environment`] is the life of a run.
+//! what can be done in one running container. [`proxy`] is the network allowlist. [`store`] keeps leases and snapshots. [`environment`] is the life of a run.
 //! `binding` alone knows Node.
 
 pub mod archive;
@@ -12,6 +12,7 @@ pub mod docker;
 pub mod environment;
 pub mod error;
 pub mod limits;
+pub mod proxy;
 pub mod sandbox;
 pub mod store;
 pub mod stream;

@@ -100,3 +100,36 @@ pub const LEASE_CALL_TIMEOUT: Duration = Duration::from_secs(7);
 pub const SNAPSHOT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Calls of one store of the application's own that are under way at the same time; more wait for a place.
 pub const MAX_STORE_CALLS: usize = 256;
+
+/// Longest DNS name in bytes, without the dot at its end: 255 octets on the wire (RFC 1035, section 2.3.4).
+pub const MAX_HOST_BYTES: usize = 253;
+/// Longest label of a DNS name in bytes (RFC 1035, section 2.3.4).
+pub const MAX_LABEL_BYTES: usize = 63;
+/// Longest name that is given to IDNA at all. Four bytes of UTF-8 for each byte of the result, and its dot.
+pub const MAX_HOST_INPUT_BYTES: usize = 4 * MAX_HOST_BYTES + 1;
+/// Most header lines of one request or reply; browsers send about 30.
+pub const MAX_PROXY_HEADERS: usize = 100;
+/// Largest head of a reply to an `http://` request.
+pub const MAX_REPLY_HEAD_BYTES: usize = 64 * 1024;
+/// Longest line with a chunk's size. The size needs 16 digits, the rest are extensions, which nobody uses.
+pub const MAX_CHUNK_LINE_BYTES: usize = 1024;
+/// Most bytes of trailer lines after the last chunk.
+pub const MAX_TRAILER_BYTES: usize = 8 * 1024;
+/// Most bytes of a connection that are held back to find the server name of a TLS ClientHello. With keys for
+/// post-quantum exchanges a hello has about 2 KiB; tickets may add some.
+pub const MAX_CLIENT_HELLO_BYTES: usize = 32 * 1024;
+/// Buffer for each direction of a connection through the proxy.
+pub const PROXY_BUFFER_BYTES: usize = 64 * 1024;
+/// Both look-ups of a name together. The system's resolver gives up after 10 s by default (`resolv.conf`: 2 × 5 s).
+pub const PROXY_RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// All attempts to connect to one host together; the kernel alone would try for two minutes.
+pub const PROXY_DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one address may be silent before the next is tried beside it (RFC 8305, section 5).
+pub const PROXY_DIAL_STAGGER: Duration = Duration::from_millis(250);
+/// Most addresses of one name that are connected to; a name with more is refused.
+pub const MAX_PROXY_ADDRESSES: usize = 256;
+/// How long a refused client may take to read why, and how long what it still sends is thrown away, so that a reset
+/// does not overtake the reply.
+pub const PROXY_LINGER: Duration = Duration::from_secs(1);
+/// How much of it is thrown away.
+pub const PROXY_LINGER_BYTES: usize = 256 * 1024;

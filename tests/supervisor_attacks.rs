@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sandbox_docker::supervisor::wire::*;
 
-use resident::{ATTACK, Container, Host, Profile, attack, resident};
+use resident::{ATTACK, Container, Host, Profile, attack, landlocks, resident};
 
 const EPERM: &str = "1";
 
@@ -99,7 +99,7 @@ fn a_leased_file_is_busy_and_holds_up_nobody() {
 // Scoped, its signals reach nobody; else it stops what comes after it wherever that is between fork and its own end.
 #[test]
 fn who_stops_all_that_comes_after_it_stops_neither_process_1_nor_an_answer() {
-  for landlock in [true, false] {
+  for &landlock in landlocks() {
     let (_container, mut host) =
       resident(&Profile { attack: Some(attack()), landlock, ..Profile::default() });
     let stopper = host.spawn(&[ATTACK, "stop"], |_| {});
@@ -201,7 +201,7 @@ fn links_and_renames_in_a_race_never_lead_out() {
 // Where Landlock knows scopes a command's signals end at itself; elsewhere siblings are one trust domain.
 #[test]
 fn who_kills_everything_kills_itself_and_its_siblings_end_as_what_happened_to_them() {
-  for landlock in [true, false] {
+  for &landlock in landlocks() {
     let (container, mut host) = resident(&Profile { landlock, ..Profile::default() });
     assert_eq!(host.welcome.as_ref().unwrap().can(Capability::Scoped), landlock);
     let bystander = host.spawn(&["sh", "-c", "read x; echo alive $x"], |exec| exec.stdin = true);

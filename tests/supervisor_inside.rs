@@ -1,7 +1,8 @@
 //! The supervisor as process 1 of a real container, from a host that speaks nothing but the wire.
 //!
 //! `SANDBOX_TEST_SOCKET` names the engine's socket, `SANDBOX_TEST_IMAGE` an image with BusyBox, `SANDBOX_SUPERVISOR` the
-//! program if it is not where `scripts/build-supervisor.mjs` puts it.
+//! program if it is not where `scripts/build-supervisor.mjs` puts it. With `SANDBOX_TEST_MACHINE` an emulated machine of
+//! another architecture makes the containers (`scripts/test-arm64.mjs`).
 #![cfg(all(feature = "supervisor", target_os = "linux"))]
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(clippy::print_stdout, reason = "measurements")]
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use sandbox_docker::supervisor::wire::*;
 
-use resident::{Container, HANG, Host, Profile, TOKEN, WINDOW, entries, resident, supervisor};
+use resident::{Container, HANG, Host, Profile, TOKEN, WINDOW, entries, many_bytes, resident, supervisor};
 
 #[test]
 fn the_hello_proves_which_program_runs_and_what_it_keeps_off() {
@@ -98,7 +99,7 @@ fn a_command_starts_from_nothing() {
 #[test]
 fn input_goes_in_and_comes_out_again() {
   let (_container, mut host) = resident(&Profile::default());
-  let contents: Vec<u8> = (0..32u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+  let contents: Vec<u8> = (0..many_bytes()).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
   let op = host.spawn(&["cat"], |exec| exec.stdin = true);
   host.feed(op, &contents);
   let outcome = host.finish(op);
@@ -307,13 +308,16 @@ fn a_large_directory_is_listed_in_order() {
 #[test]
 fn large_files_pass_both_ways() {
   let (_container, mut host) = resident(&Profile::default());
-  let contents: Vec<u8> = (0..32u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+  let contents: Vec<u8> = (0..many_bytes()).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
   let start = Instant::now();
-  assert_eq!(host.write_file("large", &contents).done, Some(Reply::Written(Written { size: 32 << 20 })));
+  assert_eq!(
+    host.write_file("large", &contents).done,
+    Some(Reply::Written(Written { size: u64::from(many_bytes()) }))
+  );
   let written = start.elapsed();
   let start = Instant::now();
   let read = host.read_file("large", 0, u64::MAX);
-  println!("32 MiB in {written:?}, out {:?}", start.elapsed());
+  println!("{} MiB in {written:?}, out {:?}", many_bytes() >> 20, start.elapsed());
   assert!(read.output == contents);
 }
 

@@ -16,7 +16,7 @@ const EVIL = '#!/bin/sh\necho evil ran\ntouch /data/evil-ran\nexec /bin/sleep 10
 
 /** BusyBox alone: its applets as links where BusyBox itself would put them, no user database. */
 export function busyboxTar() {
-  return kept('busybox', fillWithBusybox)
+  return kept('busybox', folder => fillWithBusybox(folder))
 }
 
 /** BusyBox with a first process of its own. */
@@ -60,12 +60,16 @@ export function isStatic(path) {
   return !readFileSync(path).subarray(0, 4096).includes('/ld-')
 }
 
-async function fillWithBusybox(folder) {
+/**
+ * Makes a root file system of BusyBox in a folder. `program` is the BusyBox to put there where it is not this machine's
+ * own, which is asked for its applets: another architecture's cannot be.
+ */
+export async function fillWithBusybox(folder, program) {
   const busybox = findOnPath('busybox')
   if (!busybox || !isStatic(busybox)) throw new Error('No static busybox: install the Debian package busybox-static')
   for (const name of ['bin', 'dev', 'etc', 'proc', 'sys', 'tmp']) mkdirSync(join(folder, name))
   chmodSync(join(folder, 'tmp'), 0o1777)
-  copyFileSync(busybox, join(folder, 'bin/busybox'))
+  copyFileSync(program ?? busybox, join(folder, 'bin/busybox'))
   const applets = await must('listing the applets', busybox, ['--list-full'])
   for (const applet of applets.trim().split('\n')) {
     mkdirSync(dirname(join(folder, applet)), { recursive: true })
@@ -80,14 +84,17 @@ async function debianMirror() {
   return sites.trim().split('\n').filter(Boolean).slice(0, 1)
 }
 
-// The tar of what `fill` puts into an empty folder. Its name has a hash of this file, the recipe.
-async function kept(name, fill) {
+/**
+ * The path of the tar of what `fill` puts into an empty folder. Its name has a hash of the recipe: the module at that URL,
+ * this one where none is given.
+ */
+export async function kept(name, fill, recipe = import.meta.url) {
   const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sandbox-docker')
-  const recipe = createHash('sha256')
-    .update(readFileSync(new URL(import.meta.url)))
+  const hash = createHash('sha256')
+    .update(readFileSync(new URL(recipe)))
     .digest('hex')
     .slice(0, 12)
-  const path = join(cache, `${name}-${process.arch}-${recipe}.tar`)
+  const path = join(cache, `${name}-${process.arch}-${hash}.tar`)
   if (existsSync(path)) return path
   mkdirSync(cache, { recursive: true })
   const folder = mkdtempSync(join(tmpdir(), 'sandbox-docker-rootfs-'))

@@ -11,6 +11,11 @@ export function findOnPath(name) {
     .find(isExecutable)
 }
 
+/** The names in a table of packages, each with a function that says whether what it holds is there, that are missing. */
+export function missingOf(packages) {
+  return Object.keys(packages).filter(name => !packages[name]())
+}
+
 function isExecutable(path) {
   try {
     accessSync(path, constants.X_OK)

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::carrier::Carrier;
-use super::connect::{Holding, carrier_of, connect};
+use super::connect::{Holding, carrier_of, take_over_container};
 use super::core::Core;
 use super::create::{Contents, NewContainer, Run, create_container, discard, nonce, remove_ours};
 use super::event::{How, Kind, Resource, millis};
 use super::heartbeat::beating;
-use super::host::{now_ms, random_token};
+use super::host::{Previous, now_ms, random_token};
 use super::release::claim_and_remove;
 use super::session::Session;
+use super::snapshot;
 use super::spec;
 use super::status;
 use crate::cancel::Cancel;
@@ -151,7 +152,7 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
     ));
   }
   cancel.check(WHAT)?;
-  let crashed = record.holder.is_some();
+  let before = core.host.previous(record.holder.as_ref());
   let (found, carrier) = match running(core, &record).await? {
     Running::Here(found, carrier) => (found, carrier),
     Running::Lost(why) => {
@@ -163,10 +164,10 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
   // The workspace may change from now on.
   let changed = outdated(record.snapshot_state);
   let record = take_over(core, LeaseRecord { snapshot_state: changed, ..record }).await?;
-  let taken = beating(core, &record, continue_in(core, &found, carrier, &record, crashed)).await;
+  let taken = beating(core, &record, continue_in(core, &found, carrier, &record, before)).await;
   match taken {
     Ok(sandbox) => {
-      let how = if crashed { How::TakenOver } else { How::Resumed };
+      let how = if before == Previous::Nobody { How::Resumed } else { How::TakenOver };
       Ok((Session::open(Arc::clone(core), record, sandbox, None), how))
     }
     Err(error) => {
@@ -183,10 +184,10 @@ async fn continue_in(
   found: &Inspection,
   carrier: Carrier,
   record: &LeaseRecord,
-  crashed: bool,
+  before: Previous,
 ) -> Result<Arc<dyn Sandbox>> {
-  let sandbox = connect(core, found, carrier, holding(record), async { Ok(()) }).await?;
-  if crashed {
+  let sandbox = take_over_container(core, found, carrier, holding(record), before).await?;
+  if before != Previous::Nobody {
     sandbox.kill_all().await?;
   }
   Ok(sandbox)
@@ -277,15 +278,10 @@ async fn restore(
     }
     SnapshotState::Current => {}
   }
-  let snapshot = core.snapshots.load(&record.key).await?.ok_or_else(|| {
-    fail!(
-      SnapshotInvalid,
-      "The container of run {run} {why}, and so is the snapshot that its lease speaks of."
-    )
-  })?;
+  let tar = snapshot::load(core, &record, why).await?;
   // The snapshot stays current until the new container is on record: whatever ends this, the next acquire can try again.
   let record = take_over(core, record).await?;
-  let made = beating(core, &record, rebuild(core, &record, snapshot.tar, cancel)).await;
+  let made = beating(core, &record, rebuild(core, &record, tar, cancel)).await;
   let made = match made {
     Ok(made) => made,
     Err(error) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::carrier::Carrier;
 use super::core::Core;
-use super::host::now_ms;
+use super::host::{Previous, now_ms};
 use super::spec;
 use crate::docker::client::Client;
 use crate::docker::model::Inspection;
@@ -15,7 +15,7 @@ use crate::sandbox::Sandbox;
 use crate::sandbox::exec::ExecSandbox;
 use crate::sandbox::resident::{Container, ResidentSandbox};
 use crate::supervisor::embedded::{Binary, by_digest};
-use crate::supervisor::link::{Identity, Link};
+use crate::supervisor::link::{self, Identity, Link};
 use crate::supervisor::wire::Token;
 
 /// After the end of a lease nobody may come back; the supervisor gives a slow `release` this long.
@@ -40,7 +40,7 @@ pub fn carrier_of(found: &Inspection) -> Option<Carrier> {
   }
 }
 
-/// Opens the transport of `found`; `start` runs the container, where it does not run yet, once its output is listened to.
+/// Opens the transport of a container that does not run yet; `start` runs it, once its output is listened to.
 pub async fn connect(
   core: &Core,
   found: &Inspection,
@@ -48,42 +48,63 @@ pub async fn connect(
   holding: Holding<'_>,
   start: impl Future<Output = Result<()>>,
 ) -> Result<Arc<dyn Sandbox>> {
-  match carrier {
-    Carrier::Exec => {
-      start.await?;
-      let (engine, owner) = (Arc::clone(&core.engine), core.options.user.into());
-      Ok(Arc::new(ExecSandbox::new(engine, found.id.clone(), owner, BTreeMap::new())))
-    }
-    Carrier::Resident(binary) => {
-      let client = core.engine.client().ok_or_else(|| {
-        fail!(
-          Unsupported,
-          "Container {} has the resident transport, which this client cannot carry.",
-          found.id
-        )
-      })?;
-      resident(core, client, found, binary, holding, start).await
-    }
-  }
+  let Carrier::Resident(binary) = carrier else {
+    start.await?;
+    return Ok(exec(core, found));
+  };
+  let client = client(core, found)?;
+  let identity = identity(core, holding)?;
+  resident(client, found, binary, Link::open(client, &found.id, identity, start)).await
 }
 
-async fn resident(
+/// Opens the transport of a container that another holder had.
+pub async fn take_over_container(
   core: &Core,
-  client: &Client,
   found: &Inspection,
-  binary: &Binary,
+  carrier: Carrier,
   holding: Holding<'_>,
-  start: impl Future<Output = Result<()>>,
+  before: Previous,
 ) -> Result<Arc<dyn Sandbox>> {
-  let identity = Identity {
+  let Carrier::Resident(binary) = carrier else { return Ok(exec(core, found)) };
+  let client = client(core, found)?;
+  let identity = identity(core, holding)?;
+  let previous = match before {
+    Previous::Nobody | Previous::Dead => link::Previous::Gone,
+    Previous::Silent => link::Previous::Silent,
+  };
+  let user = core.options.user.to_string();
+  resident(client, found, binary, Link::take_over(client, &found.id, &user, identity, previous)).await
+}
+
+fn exec(core: &Core, found: &Inspection) -> Arc<dyn Sandbox> {
+  let (engine, owner) = (Arc::clone(&core.engine), core.options.user.into());
+  Arc::new(ExecSandbox::new(engine, found.id.clone(), owner, BTreeMap::new()))
+}
+
+fn client<'a>(core: &'a Core, found: &Inspection) -> Result<&'a Client> {
+  core.engine.client().ok_or_else(|| {
+    fail!(Unsupported, "Container {} has the resident transport, which this client cannot carry.", found.id)
+  })
+}
+
+fn identity(core: &Core, holding: Holding<'_>) -> Result<Identity> {
+  Ok(Identity {
     token: token(holding.token)?,
     fence: holding.fence,
     dead_man: core.options.lease.saturating_add(DEAD_MAN_MARGIN),
-  };
+  })
+}
+
+async fn resident(
+  client: &Client,
+  found: &Inspection,
+  binary: &Binary,
+  opening: impl Future<Output = Result<Link>>,
+) -> Result<Arc<dyn Sandbox>> {
   let since = now_ms() / 1000;
   let ending = client.ending(&found.id).await?;
   let container = Container::new(client.clone(), found.id.clone(), ending, since);
-  let link = match Link::open(client, &found.id, identity, start).await {
+  let link = match opening.await {
     Ok(link) => link,
     Err(error) => return Err(container.explain(error).await),
   };

@@ -57,9 +57,13 @@ async fn hand_back(session: &Session) {
 
 /// Takes this holder off the record, if it is still on it.
 async fn leave(session: &Session, record: &mut LeaseRecord) -> Result<()> {
-  let held = session.is_holder().await? && {
-    record.holder = None;
-    session.core().leases.save(record, Some(session.fence())).await?
+  let held = match session.lease().await? {
+    None => false,
+    Some(found) => {
+      record.extra = found.extra;
+      record.holder = None;
+      session.core().leases.save(record, Some(session.fence())).await?
+    }
   };
   if !held {
     session.lost_lease();
@@ -97,9 +101,14 @@ async fn renew(session: &Session, life: &Cancel, row: &mut Row) -> bool {
   if life.is_cancelled() {
     return false;
   }
-  let renewed = match session.is_holder().await {
-    Ok(true) => write_beat(session.core(), &mut record).await,
-    lost_or_failed => lost_or_failed,
+  let renewed = match session.lease().await {
+    Ok(Some(found)) => {
+      // What others wrote into it is theirs.
+      record.extra = found.extra;
+      write_beat(session.core(), &mut record).await
+    }
+    Ok(None) => Ok(false),
+    Err(error) => Err(error),
   };
   match renewed {
     Ok(true) => {

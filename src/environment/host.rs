@@ -34,6 +34,17 @@ pub enum Maker {
   Unknown,
 }
 
+/// What is known of the holder before, once it counts as none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Previous {
+  /// It let go of the run.
+  Nobody,
+  /// Its process has ended.
+  Dead,
+  /// It has not been heard of; it may hang, and go on one day.
+  Silent,
+}
+
 /// This process, as a holder of leases.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -105,6 +116,15 @@ impl Host {
     now.saturating_sub(holder.heartbeat_at) > silence || self.is_dead(holder)
   }
 
+  /// What is known of a holder that is free by [`Self::is_free`].
+  pub fn previous(&self, holder: Option<&Holder>) -> Previous {
+    match holder {
+      None => Previous::Nobody,
+      Some(holder) if self.is_dead(holder) => Previous::Dead,
+      Some(_) => Previous::Silent,
+    }
+  }
+
   /// Only processes of the same boot of the same host can be looked up.
   fn is_dead(&self, holder: &Holder) -> bool {
     if self.is_unknown() || self.host_id != holder.host_id {
@@ -139,8 +159,10 @@ mod tests {
     assert!(host.is_free(Some(&silent), now));
     let brink = Holder { heartbeat_at: now - 20_000, ..mine.clone() };
     assert!(!host.is_free(Some(&brink), now));
+    assert_eq!([host.previous(None), host.previous(Some(&silent))], [Previous::Nobody, Previous::Silent]);
     let reused_pid = Holder { start_time: mine.start_time + 1, ..mine.clone() };
     assert!(host.is_free(Some(&reused_pid), now));
+    assert_eq!(host.previous(Some(&reused_pid)), Previous::Dead);
     let before_reboot = Holder { boot_id: "older".into(), ..mine.clone() };
     assert!(host.is_free(Some(&before_reboot), now));
     let elsewhere = Holder { host_id: "other".into(), pid: u32::MAX, ..mine.clone() };

@@ -22,6 +22,7 @@ mod release;
 mod search_path;
 mod seed;
 pub mod session;
+mod snapshot;
 pub mod spec;
 mod status;
 pub mod sweep;

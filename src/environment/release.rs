@@ -1,10 +1,7 @@
 //! The end of a session: keep the run for later, or remove all that it had.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
 use tokio::time::timeout;
 
 use super::acquire::held;
@@ -12,16 +9,11 @@ use super::core::Core;
 use super::create::remove_ours;
 use super::event::{Kind, Resource, Undone, millis};
 use super::heartbeat::beating;
-use super::host::now_ms;
 use super::session::Session;
+use super::snapshot;
 use super::status;
-use crate::archive::{ArchiveLimits, ReemitOptions, SymlinkRule, reemit};
-use crate::cancel::Cancel;
 use crate::error::{Error, ErrorCode, Result};
-use crate::limits::MAX_ARCHIVE_ENTRIES;
-use crate::sandbox::{Export, Sandbox};
 use crate::store::lease::{LeaseRecord, SnapshotState};
-use crate::store::snapshot::SnapshotMeta;
 
 /// How long operations that are being cancelled may take to end before the container goes without them.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -59,12 +51,14 @@ pub async fn release(session: &Session, status: &str) -> Result<Ended, Failed> {
   session.running().close();
   let mut record = session.record().lock().await;
   let core = session.core();
-  if !session.is_holder().await.map_err(|error| Undone::Lease.because(error))? {
+  let Some(found) = session.lease().await.map_err(|error| Undone::Lease.because(error))? else {
     // Somebody else holds the run, or it is gone: nothing here is ours any more.
     let _drained = timeout(DRAIN_TIMEOUT, session.running().wait()).await;
     session.lost_lease();
     return Ok(Ended::Lost);
-  }
+  };
+  // What others wrote into it is theirs.
+  record.extra = found.extra;
   let _drained = beating(core, &record, timeout(DRAIN_TIMEOUT, session.running().wait())).await;
   if status::is_terminal(status) {
     record.status = status.to_owned();
@@ -84,7 +78,7 @@ pub async fn release(session: &Session, status: &str) -> Result<Ended, Failed> {
 
 async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Result<Ended, Failed> {
   let core = session.core();
-  let saved = beating(core, record, snapshot(session, record)).await;
+  let saved = beating(core, record, save_workspace(session, record)).await;
   record.snapshot_state = match (&saved, record.snapshot_state) {
     (Ok(_), _) => SnapshotState::Current,
     (Err(_), SnapshotState::None) => SnapshotState::None,
@@ -102,9 +96,9 @@ async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Resu
 }
 
 /// Saves the workspace and tells whether that worked.
-async fn snapshot(session: &Session, record: &LeaseRecord) -> Result<u64> {
+async fn save_workspace(session: &Session, record: &LeaseRecord) -> Result<u64> {
   let begun = Instant::now();
-  let saved = save_snapshot(session.core(), session.sandbox().as_ref(), record).await;
+  let saved = snapshot::save(session.core(), session.sandbox().as_ref(), record).await;
   match &saved {
     Ok(bytes) => session.emit(|| Kind::SnapshotSaved { bytes: *bytes, duration_ms: millis(begun) }),
     Err(error) => {
@@ -114,45 +108,6 @@ async fn snapshot(session: &Session, record: &LeaseRecord) -> Result<u64> {
     }
   }
   saved
-}
-
-/// A vetted tar of the workspace goes to the store, as it is read. Returns its size.
-async fn save_snapshot(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord) -> Result<u64> {
-  let limits = &core.options.limits;
-  let Export { tar, base } = sandbox.export(archive_cap(limits.max_workspace_bytes), &Cancel::new()).await?;
-  let tar = reemit(
-    tar,
-    ReemitOptions {
-      base,
-      owner: core.options.user.into(),
-      limits: ArchiveLimits {
-        max_entries: MAX_ARCHIVE_ENTRIES,
-        max_file_bytes: limits.max_workspace_bytes,
-        max_total_bytes: limits.max_workspace_bytes,
-        symlinks: SymlinkRule::Anywhere,
-      },
-      code: ErrorCode::SnapshotInvalid,
-    },
-  );
-  let meta = SnapshotMeta {
-    run_id: record.run_id.clone(),
-    fingerprint: record.fingerprint.clone(),
-    created_at: now_ms(),
-    extra: serde_json::Map::new(),
-  };
-  let size = Arc::new(AtomicU64::new(0));
-  let counter = Arc::clone(&size);
-  let counted = tar.inspect(move |piece| {
-    let bytes = piece.as_ref().map_or(0, |piece| piece.len() as u64);
-    counter.fetch_add(bytes, Ordering::Relaxed);
-  });
-  core.snapshots.save(&record.key, meta, counted.boxed()).await?;
-  Ok(size.load(Ordering::Relaxed))
-}
-
-/// Headers and padding of many small files can be as long as the files themselves.
-const fn archive_cap(workspace: u64) -> u64 {
-  workspace.saturating_mul(2).saturating_add(64 * 1024 * 1024)
 }
 
 /// Removes container, network, images, snapshot and lease, in this order: the lease goes last, so that what is left

@@ -123,11 +123,16 @@ impl Session {
     self.0.fence
   }
 
-  /// False where the lease is another holder's or is gone. The token is compared too: a run that was ended and started
-  /// anew has the first fence again.
-  pub(super) async fn is_holder(&self) -> Result<bool> {
+  /// The lease as the store has it; `None` where it is another holder's or is gone. The token is compared too: a run that
+  /// was ended and started anew has the first fence again.
+  pub(super) async fn lease(&self) -> Result<Option<LeaseRecord>> {
     let found = self.0.core.leases.load(&self.0.key).await?;
-    Ok(found.is_some_and(|record| record.fence == self.0.fence && record.token == self.0.token))
+    Ok(found.filter(|record| record.fence == self.0.fence && record.token == self.0.token))
+  }
+
+  /// False where the lease is another holder's or is gone.
+  pub(super) async fn is_holder(&self) -> Result<bool> {
+    self.lease().await.map(|lease| lease.is_some())
   }
 
   /// A place among the commands that may run at the same time; waits for one.

@@ -1,68 +1,28 @@
-//! A container whose process 1 is the supervisor, and a host that speaks the wire: blocking, one thread, no library.
+//! A host that speaks the wire to process 1 of a container: blocking, one thread, no library.
 #![expect(
   dead_code,
   clippy::expect_used,
   clippy::indexing_slicing,
   clippy::panic,
-  clippy::print_stderr,
   clippy::unwrap_used,
   reason = "test support"
 )]
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use sandbox_docker::supervisor::wire::*;
 
+#[path = "container/mod.rs"]
+mod container;
+pub use container::{Container, Stdio};
+
 /// A hang is a failed test. Far above what any test needs on a busy machine.
 pub const HANG: Duration = Duration::from_secs(60);
 /// What the first holder of a test is.
 pub const TOKEN: Token = Token([7; 32]);
-
-/// One request to the engine; status and body.
-pub fn engine(method: &str, path: &str, body: &str) -> (u16, String) {
-  let mut stream = connect();
-  let head = format!(
-    "{method} /v1.41{path} HTTP/1.1\r\nHost: d\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-    body.len()
-  );
-  stream.write_all(head.as_bytes()).unwrap();
-  let mut reply = String::new();
-  stream.read_to_string(&mut reply).unwrap();
-  let status = reply.split(' ').nth(1).unwrap().parse().unwrap();
-  (status, reply.split_once("\r\n\r\n").unwrap().1.to_owned())
-}
-
-fn connect() -> UnixStream {
-  let socket = std::env::var("SANDBOX_TEST_SOCKET").expect("SANDBOX_TEST_SOCKET names the engine's socket");
-  let stream = UnixStream::connect(socket).unwrap();
-  stream.set_read_timeout(Some(HANG)).unwrap();
-  stream.set_write_timeout(Some(HANG)).unwrap();
-  stream
-}
-
-fn hijack(path: &str, body: &str, patience: Duration) -> Option<Stdio> {
-  let mut stream = connect();
-  stream.set_read_timeout(Some(patience)).unwrap();
-  let head = format!(
-    "POST /v1.41{path} HTTP/1.1\r\nHost: d\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-    body.len()
-  );
-  stream.write_all(head.as_bytes()).unwrap();
-  let mut reply = Vec::new();
-  while !reply.ends_with(b"\r\n\r\n") {
-    let mut byte = [0];
-    stream.read_exact(&mut byte).ok()?;
-    reply.push(byte[0]);
-  }
-  assert!(reply.starts_with(b"HTTP/1.1 101"), "{}", reply.escape_ascii());
-  Some(Stdio { stream, left: 0, is_error: false })
-}
 
 /// What a test wants other than the full profile.
 pub struct Profile {
@@ -76,113 +36,20 @@ pub struct Profile {
   pub pids: u32,
 }
 
-/// No system call of Landlock is there.
-const WITHOUT_LANDLOCK: &str = r#","seccomp={\"defaultAction\":\"SCMP_ACT_ALLOW\",\"syscalls\":[{\"names\":[\"landlock_create_ruleset\"],\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":38}]}""#;
-
 impl Default for Profile {
   fn default() -> Self {
     Self { nano_cpus: 0, memory: 256 << 20, tmpfs_mib: 128, attack: None, landlock: true, pids: 64 }
   }
 }
 
-/// A container, removed at the end of the test however it ends.
-pub struct Container {
-  pub id: String,
+/// How many bytes go through at once where a test wants many: emulated, 32 MiB take about as long as a command may.
+pub fn many_bytes() -> u32 {
+  if std::env::var_os("SANDBOX_TEST_MACHINE").is_some() { 4 << 20 } else { 32 << 20 }
 }
 
-impl Container {
-  pub fn create(profile: &Profile) -> Self {
-    let image = std::env::var("SANDBOX_TEST_IMAGE").unwrap_or_else(|_| "alpine:3.21".to_owned());
-    let binds = [format!("{}:/.sandbox/supervisor:ro", installed().display())]
-      .into_iter()
-      .chain(profile.attack.iter().map(|path| format!("{}:/.sandbox/attack:ro", path.display())))
-      .map(|bind| format!("\"{bind}\""))
-      .collect::<Vec<_>>()
-      .join(",");
-    let body = format!(
-      r#"{{"Image":"{image}","Entrypoint":["/.sandbox/supervisor"],"Cmd":["/workspace"],"User":"65534:65534","OpenStdin":true,
-      "StdinOnce":false,"AttachStdin":true,"AttachStdout":true,"AttachStderr":true,"Tty":false,"NetworkDisabled":true,
-      "Env":[],"HostConfig":{{"NetworkMode":"none","ReadonlyRootfs":true,"CapDrop":["ALL"],"SecurityOpt":["no-new-privileges"{}],
-      "PidsLimit":{},"Memory":{},"MemorySwap":{},"NanoCpus":{},"IpcMode":"none","LogConfig":{{"Type":"none"}},"Binds":[{binds}],
-      "Tmpfs":{{"/workspace":"rw,exec,nosuid,nodev,size={}m,uid=65534,gid=65534,mode=0700","/tmp":"rw,exec,nosuid,nodev,size=16m,mode=1777"}}}}}}"#,
-      if profile.landlock { "" } else { WITHOUT_LANDLOCK },
-      profile.pids,
-      profile.memory,
-      profile.memory,
-      profile.nano_cpus,
-      profile.tmpfs_mib
-    );
-    let (status, reply) = engine("POST", "/containers/create", &body);
-    assert_eq!(status, 201, "{reply}");
-    let id = reply.split("\"Id\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
-    Self { id }
-  }
-
-  /// A stream to process 1, hijacked.
-  pub fn attach(&self) -> Stdio {
-    self.try_attach(HANG).unwrap()
-  }
-
-  /// `None`: the engine did not answer in time, since somebody holds up the stream.
-  pub fn try_attach(&self, patience: Duration) -> Option<Stdio> {
-    let path = format!("/containers/{}/attach?stream=1&stdin=1&stdout=1&stderr=1", self.id);
-    hijack(&path, "", patience)
-  }
-
-  /// A stream to a new process, which the engine starts and not the supervisor.
-  pub fn exec(&self, argv: &[&str]) -> Stdio {
-    self.exec_as("65534:65534", argv)
-  }
-
-  pub fn exec_as(&self, user: &str, argv: &[&str]) -> Stdio {
-    let argv = argv.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(",");
-    let body = format!(
-      r#"{{"AttachStdin":true,"AttachStdout":true,"AttachStderr":true,"User":"{user}","Cmd":[{argv}]}}"#
-    );
-    let (status, reply) = engine("POST", &format!("/containers/{}/exec", self.id), &body);
-    assert_eq!(status, 201, "{reply}");
-    let id = reply.split("\"Id\":\"").nth(1).unwrap().split('"').next().unwrap();
-    hijack(&format!("/exec/{id}/start"), r#"{"Detach":false,"Tty":false}"#, HANG).unwrap()
-  }
-
-  /// What such a process says until its end.
-  pub fn exec_text(&self, argv: &[&str]) -> String {
-    let (mut stdio, mut said, mut room) = (self.exec(argv), Vec::new(), [0; 4096]);
-    loop {
-      match stdio.read(&mut room, HANG) {
-        Some(0) => return String::from_utf8(said).unwrap(),
-        Some(count) => said.extend_from_slice(&room[..count]),
-        None => panic!("{argv:?} hung"),
-      }
-    }
-  }
-
-  /// A stream that process 1 is offered.
-  pub fn bridge(&self) -> Stdio {
-    self.exec(&["/.sandbox/supervisor", "bridge"])
-  }
-
-  pub fn start(&self) {
-    let (status, reply) = engine("POST", &format!("/containers/{}/start", self.id), "");
-    assert_eq!(status, 204, "{reply}");
-  }
-
-  /// Exit code of process 1 once it ended.
-  pub fn wait(&self) -> i64 {
-    let (status, reply) = engine("POST", &format!("/containers/{}/wait", self.id), "");
-    assert_eq!(status, 200, "{reply}");
-    reply.split("\"StatusCode\":").nth(1).unwrap().split(['}', ',']).next().unwrap().trim().parse().unwrap()
-  }
-
-  pub fn is_running(&self) -> bool {
-    engine("GET", &format!("/containers/{}/json", self.id), "").1.contains("\"Running\":true")
-  }
-}
-
-impl Drop for Container {
-  fn drop(&mut self) {
-    let _ = engine("DELETE", &format!("/containers/{}?force=true&v=true", self.id), "");
-  }
+/// With Landlock's scopes and without. Emulated there is a kernel that is too old for them.
+pub fn landlocks() -> &'static [bool] {
+  if std::env::var_os("SANDBOX_TEST_MACHINE").is_some() { &[false] } else { &[true, false] }
 }
 
 /// The supervisor that `scripts/build-supervisor.mjs` built.
@@ -197,9 +64,12 @@ pub fn supervisor() -> PathBuf {
 /// Where the attacking program is in a container that has it.
 pub const ATTACK: &str = "/.sandbox/attack";
 
-/// The attacking program, compiled once.
+/// The attacking program, compiled once. `SANDBOX_ATTACK` names it where it was compiled for another architecture.
 pub fn attack() -> PathBuf {
   static BUILT: OnceLock<PathBuf> = OnceLock::new();
+  if let Some(built) = std::env::var_os("SANDBOX_ATTACK") {
+    return PathBuf::from(built);
+  }
   let build = || {
     let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("attack");
     let part = to.with_extension(std::process::id().to_string());
@@ -211,65 +81,6 @@ pub fn attack() -> PathBuf {
     to
   };
   BUILT.get_or_init(build).clone()
-}
-
-/// The same as the product installs it: only to be executed, which by itself keeps others out of its memory.
-fn installed() -> PathBuf {
-  static COPIED: OnceLock<PathBuf> = OnceLock::new();
-  let copy = || {
-    let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("supervisor-0111");
-    let part = to.with_extension(std::process::id().to_string());
-    std::fs::copy(supervisor(), &part).unwrap();
-    std::fs::set_permissions(&part, std::fs::Permissions::from_mode(0o111)).unwrap();
-    // Whole or not at all: tests of other programs run at the same time, and may have it mounted.
-    std::fs::rename(&part, &to).unwrap();
-    to
-  };
-  COPIED.get_or_init(copy).clone()
-}
-
-/// Both directions of an attached stream; the engine's eight-byte headers are taken off what comes.
-pub struct Stdio {
-  stream: UnixStream,
-  left: usize,
-  is_error: bool,
-}
-
-impl Stdio {
-  pub fn write(&mut self, bytes: &[u8]) {
-    self.stream.write_all(bytes).unwrap();
-  }
-
-  pub fn try_clone(&self) -> UnixStream {
-    self.stream.try_clone().unwrap()
-  }
-
-  /// Bytes of process 1's standard output; 0: it ended. `None`: nothing came in time.
-  pub fn read(&mut self, room: &mut [u8], patience: Duration) -> Option<usize> {
-    self.stream.set_read_timeout(Some(patience)).unwrap();
-    loop {
-      if self.left == 0 {
-        let mut header = [0; 8];
-        match self.stream.read(&mut header[..1]) {
-          Ok(0) => return Some(0),
-          Ok(_) => {}
-          Err(_) => return None,
-        }
-        self.stream.set_read_timeout(Some(HANG)).unwrap();
-        self.stream.read_exact(&mut header[1..]).unwrap();
-        self.left = u32::from_be_bytes(header[4..].try_into().unwrap()) as usize;
-        self.is_error = header[0] == 2;
-        continue;
-      }
-      let most = self.left.min(room.len());
-      let count = self.stream.read(&mut room[..most]).unwrap();
-      self.left -= count;
-      if !self.is_error {
-        return Some(count);
-      }
-      eprintln!("process 1 says: {}", room[..count].escape_ascii());
-    }
-  }
 }
 
 /// What came of one operation.

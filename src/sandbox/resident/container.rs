@@ -34,6 +34,11 @@ impl Container {
     Self { client, id, since, ending: Mutex::new(Ended::Unknown(ending)) }
   }
 
+  /// The engine's id of it.
+  pub fn id(&self) -> &str {
+    &self.id
+  }
+
   /// What an operation's error means: where the stream to the supervisor is gone, the container goes too, since what
   /// answers there is not trusted any more, and the error says why it ended.
   pub async fn explain(&self, error: Error) -> Error {

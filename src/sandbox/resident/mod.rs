@@ -4,6 +4,7 @@
 mod command;
 mod container;
 mod files;
+mod watch;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 pub use container::Container;
+use watch::Patience;
 
 use super::{Capabilities, Command, CommandResult, Export, FileRange, Listing, Outcome, Sandbox};
 use crate::cancel::Cancel;
@@ -59,6 +61,16 @@ impl ResidentSandbox {
     Self { container, link, env }
   }
 
+  async fn file<T>(
+    &self,
+    verb: &str,
+    path: &WorkspacePath,
+    work: impl Future<Output = Result<T>>,
+  ) -> Result<T> {
+    let what = format!("{verb} {path}");
+    self.explained(self.watched(&what, Patience::FILE, work).await).await
+  }
+
   async fn explained<T>(&self, result: Result<T>) -> Result<T> {
     match result {
       Ok(value) => Ok(value),
@@ -81,7 +93,7 @@ impl Sandbox for ResidentSandbox {
     limit: u64,
     cancel: &Cancel,
   ) -> Result<FileRange> {
-    self.explained(self.read(path, offset, limit, cancel).await).await
+    self.file("Reading", path, self.read(path, offset, limit, cancel)).await
   }
 
   async fn write_file(
@@ -91,15 +103,16 @@ impl Sandbox for ResidentSandbox {
     mode: u32,
     cancel: &Cancel,
   ) -> Result<()> {
-    self.explained(self.write(path, contents, mode, cancel).await).await
+    self.file("Writing", path, self.write(path, contents, mode, cancel)).await
   }
 
   async fn list(&self, path: &WorkspacePath, depth: u32, limit: usize, cancel: &Cancel) -> Result<Listing> {
-    self.explained(self.entries(path, depth, limit, cancel).await).await
+    self.file("Listing", path, self.entries(path, depth, limit, cancel)).await
   }
 
   async fn exec(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
-    self.explained(self.run(command, cancel).await).await
+    let patience = Patience::command(command.timeout);
+    self.explained(self.watched("The sandbox command", patience, self.run(command, cancel)).await).await
   }
 
   async fn import(&self, tar: ByteStream, cancel: &Cancel) -> Result<()> {

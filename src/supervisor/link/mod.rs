@@ -3,6 +3,7 @@
 
 mod opening;
 mod operation;
+mod outgoing;
 mod pump;
 
 use std::collections::HashMap;
@@ -15,18 +16,19 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use opening::{Previous, Via};
 pub use operation::Operation;
+use outgoing::{Outgoing, Pushed};
 
 use super::wire::{
   CommandEnd, Credit, Encoder, FlowError, INITIAL_WINDOW, ReceiveWindow, Refusal, Reply, Started, Stream,
-  ToInside, Token, Welcome,
+  ToInside, Token, Welcome, WireError,
 };
 use crate::cancel::Cancel;
+use crate::docker::Engine;
+use crate::docker::client::Client;
 use crate::error::{Error, Result, fail};
 
 /// What the supervisor may send of each stream of an operation before the host's reader has taken some.
 pub const WINDOW: u32 = 512 * 1024;
-/// Frames on their way out; each is at most a piece of 64 KiB or one request.
-const OUTGOING_FRAMES: usize = 16;
 
 /// How a host presents itself.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +80,9 @@ impl Drop for Life {
 /// What the tasks and the operations have in common.
 struct Shared {
   encoder: Encoder,
-  outgoing: mpsc::Sender<Vec<u8>>,
+  outgoing: Outgoing,
+  engine: Client,
+  container: String,
   slots: Mutex<Slots>,
   next_op: AtomicU64,
   life: Cancel,
@@ -139,6 +143,16 @@ impl Link {
     self.shared().send(&ToInside::Ack, op).await
   }
 
+  /// Whether somebody froze the container, so that nothing in it can answer.
+  pub async fn is_frozen(&self) -> bool {
+    self.shared().is_frozen().await
+  }
+
+  /// Gives the supervisor up; every operation that is under way fails with this error.
+  pub fn give_up(&self, error: Error) {
+    self.shared().break_off(error);
+  }
+
   /// Ends the link; every operation that is under way fails.
   pub fn close(&self) {
     self.shared().break_off(fail!(Released, "The stream to the sandbox was closed by this side."));
@@ -155,21 +169,41 @@ impl Shared {
     self.slots.lock().unwrap_or_else(PoisonError::into_inner)
   }
 
-  /// Sends a frame; waits while too many are on their way.
+  /// Sends a frame; waits while too much is on its way.
   async fn send(&self, message: &ToInside<'_>, op: u64) -> Result<()> {
-    let mut frame = Vec::new();
-    message
-      .encode(&self.encoder, op, &mut frame)
-      .map_err(|error| fail!(Limit, "The request is too long for the sandbox.").with_source(error))?;
-    self.send_bytes(frame).await
+    self.push(|out| message.encode(&self.encoder, op, out)).await
   }
 
-  async fn send_bytes(&self, bytes: Vec<u8>) -> Result<()> {
-    tokio::select! {
-      biased;
-      () = self.life.cancelled() => Err(self.reason()),
-      sent = self.outgoing.send(bytes) => sent.map_err(|_closed| self.reason()),
+  /// Sends what `encode` appends, one time after another until there is room for it.
+  async fn push(&self, encode: impl Fn(&mut Vec<u8>) -> Result<(), WireError>) -> Result<()> {
+    loop {
+      if self.life.is_cancelled() {
+        return Err(self.reason());
+      }
+      let room = self.outgoing.room();
+      match self.outgoing.push(&encode) {
+        Ok(Pushed::Taken) => return Ok(()),
+        Ok(Pushed::Full) => tokio::select! {
+          biased;
+          () = self.life.cancelled() => {}
+          () = room => {}
+        },
+        Err(error) => {
+          return Err(fail!(Limit, "The request is too long for the sandbox.").with_source(error));
+        }
+      }
     }
+  }
+
+  /// Sends a frame that nobody waits for and that must not wait for others.
+  fn send_lazily(&self, message: &ToInside<'_>, op: u64) {
+    // Acknowledgements and the like are within every bound of the encoder.
+    self.outgoing.push_lazily(|out| message.encode(&self.encoder, op, out)).ok();
+  }
+
+  /// Whether somebody froze the container, so that nothing in it can answer.
+  async fn is_frozen(&self) -> bool {
+    self.engine.inspect_container(&self.container).await.is_ok_and(|found| found.state.paused)
   }
 
   /// Ends the link: every operation learns why.

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::net::unix::OwnedWriteHalf;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Identity, Life, Link, OUTGOING_FRAMES, Owner, Shared, Slots, pump};
+use super::outgoing::Outgoing;
+use super::{Identity, Life, Link, Owner, Shared, Slots, pump};
 use crate::cancel::Cancel;
 use crate::docker::attach::AttachRead;
 use crate::docker::client::Client;
@@ -147,18 +148,19 @@ impl<'a> Attempt<'a> {
 
   /// Starts the tasks of a stream.
   fn begin(&self, read: AttachRead, write: OwnedWriteHalf) -> (Life, oneshot::Receiver<Result<Welcome>>) {
-    let (outgoing, frames) = mpsc::channel(OUTGOING_FRAMES);
     let (tell, told) = oneshot::channel();
     let shared = Arc::new(Shared {
       encoder: Encoder::new(self.key, self.identity.fence),
-      outgoing,
+      outgoing: Outgoing::new(write),
+      engine: self.client.clone(),
+      container: self.container.to_owned(),
       slots: Mutex::new(Slots { operations: HashMap::new(), welcome: Some(tell) }),
       // Numbers of an earlier holder are not used again.
       next_op: AtomicU64::new(self.identity.fence.wrapping_shl(32) | 1),
       life: Cancel::new(),
       broken: OnceLock::new(),
     });
-    pump::start(&shared, read, write, frames);
+    pump::start(&shared, read);
     (Life(shared), told)
   }
 
@@ -190,7 +192,12 @@ impl<'a> Attempt<'a> {
       match timeout(HELLO_AGAIN, &mut answer).await {
         Ok(told) => return told.unwrap_or_else(|_closed| Err(shared.reason())),
         Err(_elapsed) => {
-          shared.send_bytes(vec![0; PREAMBLE]).await?;
+          shared
+            .push(|out| {
+              out.resize(out.len() + PREAMBLE, 0);
+              Ok(())
+            })
+            .await?;
           shared.send(&hello, 0).await?;
         }
       }

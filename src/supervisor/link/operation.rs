@@ -121,6 +121,8 @@ impl Operation {
         Ok(Ok(Event::Done(_))) => return Err(crate::cancel::cancelled(what)),
         Ok(Ok(_)) => {}
         Ok(Err(error)) => return Err(error),
+        // Frozen, it is stopped when it thaws.
+        Err(_elapsed) if self.link.is_frozen().await => return Err(crate::cancel::cancelled(what)),
         Err(_elapsed) => {
           let error =
             fail!(ContainerLost, "{what} could not be stopped within {} s.", CANCEL_TIMEOUT.as_secs());
@@ -139,11 +141,8 @@ impl Drop for Operation {
     }
     let shared = self.link.shared();
     shared.slots().operations.remove(&self.op);
-    let mut frame = Vec::new();
-    // Whoever stops listening stops the work. A full queue means a broken or stuck link, which ends it too.
-    if ToInside::Cancel.encode(&shared.encoder, self.op, &mut frame).is_ok() {
-      shared.outgoing.try_send(frame).ok();
-    }
+    // Whoever stops listening stops the work.
+    shared.send_lazily(&ToInside::Cancel, self.op);
   }
 }
 

@@ -3,9 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::unix::OwnedWriteHalf;
-use tokio::sync::mpsc;
 use tokio::time::interval;
 
 use super::{Event, Shared};
@@ -14,17 +11,15 @@ use crate::error::{Error, fail};
 use crate::limits::HEARTBEAT_INTERVAL;
 use crate::supervisor::wire::{Decoder, Frame, ToHost, ToInside};
 
-/// Frames are written together while there are more, up to about this many bytes.
-const WRITE_BYTES: usize = 256 * 1024;
 /// A supervisor that has not answered for so many heartbeats is gone, or starved beyond use.
 const MISSED_HEARTBEATS: u64 = 6;
 
 /// Starts the tasks; they end with the link's life.
-pub fn start(shared: &Arc<Shared>, read: AttachRead, write: OwnedWriteHalf, frames: mpsc::Receiver<Vec<u8>>) {
+pub fn start(shared: &Arc<Shared>, read: AttachRead) {
   let answered = Arc::new(AtomicU64::new(0));
   let life = || shared.life.clone();
   tokio::spawn(until(life(), reading(Arc::clone(shared), read, Arc::clone(&answered))));
-  tokio::spawn(until(life(), writing(Arc::clone(shared), write, frames)));
+  tokio::spawn(until(life(), writing(Arc::clone(shared))));
   tokio::spawn(until(life(), beating(Arc::clone(shared), answered)));
 }
 
@@ -74,46 +69,31 @@ fn hand_out(shared: &Shared, frame: &Frame<'_>, answered: &AtomicU64) -> Result<
     ToHost::Exited(end) => shared.tell(op, Event::Exited(end)),
     ToHost::Done(reply) => {
       shared.tell(op, Event::Done(reply));
-      acknowledge(shared, op)?;
+      // The reply is in this process now.
+      shared.send_lazily(&ToInside::Ack, op);
     }
   }
   Ok(())
 }
 
-/// The reply is in this process now. Where the queue is full the acknowledgement waits in a task of its own, since
-/// reading must never wait for writing.
-fn acknowledge(shared: &Shared, op: u64) -> Result<(), Error> {
-  let mut frame = Vec::new();
-  ToInside::Ack.encode(&shared.encoder, op, &mut frame).map_err(|error| foreign(&error))?;
-  if let Err(mpsc::error::TrySendError::Full(frame)) = shared.outgoing.try_send(frame) {
-    let outgoing = shared.outgoing.clone();
-    tokio::spawn(until(shared.life.clone(), async move {
-      outgoing.send(frame).await.ok();
-    }));
-  }
-  Ok(())
-}
-
-async fn writing(shared: Arc<Shared>, mut write: OwnedWriteHalf, mut frames: mpsc::Receiver<Vec<u8>>) {
-  while let Some(mut bytes) = frames.recv().await {
-    while bytes.len() < WRITE_BYTES {
-      let Ok(more) = frames.try_recv() else { break };
-      bytes.extend_from_slice(&more);
-    }
-    if let Err(error) = write.write_all(&bytes).await {
-      return shared.break_off(ended().with_source(error));
-    }
-  }
+async fn writing(shared: Arc<Shared>) {
+  let error = shared.outgoing.run().await;
+  shared.break_off(ended().with_source(error));
 }
 
 async fn beating(shared: Arc<Shared>, answered: Arc<AtomicU64>) {
   let mut beat = interval(HEARTBEAT_INTERVAL);
   // The first tick comes at once, before the hello.
   beat.tick().await;
+  // No answer is missed before this one.
+  let mut from = 0;
   for number in 1u64.. {
     beat.tick().await;
-    if number.saturating_sub(answered.load(Ordering::Relaxed)) > MISSED_HEARTBEATS {
-      return shared.break_off(silent());
+    if number.saturating_sub(answered.load(Ordering::Relaxed).max(from)) > MISSED_HEARTBEATS {
+      if !shared.is_frozen().await {
+        return shared.break_off(silent());
+      }
+      from = number;
     }
     if shared.send(&ToInside::Heartbeat(number), 0).await.is_err() {
       return;

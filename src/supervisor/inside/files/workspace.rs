@@ -72,6 +72,27 @@ impl Workspace {
   }
 
   fn open_in(&self, from: BorrowedFd<'_>, path: RelativePath<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
+    match self.open_anyhow(from, path, flags) {
+      Err(Errno::ACCESS) => Err(self.closed(from, path)),
+      opened => opened,
+    }
+  }
+
+  /// What stands in the way: the thing itself, or a directory above it that may not be entered.
+  fn closed(&self, from: BorrowedFd<'_>, path: RelativePath<'_>) -> Errno {
+    let above = path.split().map_or(path, |(parents, _)| parents);
+    match self.open_anyhow(from, above, HANDLE) {
+      Err(Errno::ACCESS) => Errno::NOTDIR,
+      _ => Errno::ACCESS,
+    }
+  }
+
+  fn open_anyhow(
+    &self,
+    from: BorrowedFd<'_>,
+    path: RelativePath<'_>,
+    flags: OFlags,
+  ) -> Result<OwnedFd, Errno> {
     let Some((parents, name)) = path.split() else { return beneath_or_plain(self.openat2, from, flags) };
     if self.openat2 {
       return beneath(from, path.as_bytes(), flags, Mode::empty());

@@ -1,0 +1,161 @@
+//! Frames on their way to a supervisor.
+//!
+//! Whoever sends a frame writes it, so that a request costs no wake-up of another task; what the stream does not take at
+//! once is written by a task of its own, in order.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use crate::supervisor::wire::WireError;
+
+/// With so many bytes waiting nothing more is taken. One frame of at most 1.3 MiB may be above it.
+const HIGH: usize = 256 * 1024;
+/// What can wait, waits so long for something that cannot, and goes with it.
+const LAZY_DELAY: Duration = Duration::from_millis(10);
+/// But no more of it than this: the replies that are acknowledged hold places inside.
+const MAX_LAZY: usize = 64;
+
+/// The writing end of a stream and what waits for it.
+pub struct Outgoing {
+  write: OwnedWriteHalf,
+  queue: Mutex<Queue>,
+  /// There is something for the writing task.
+  work: Notify,
+  /// There is room again.
+  room: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+  bytes: Vec<u8>,
+  written: usize,
+  /// Frames that can wait, where there are no others.
+  lazy: usize,
+  failed: bool,
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+  /// It is written, or will be.
+  Taken,
+  /// Too much waits; try again after [`Outgoing::room`].
+  Full,
+}
+
+impl Outgoing {
+  /// Frames for this stream.
+  pub fn new(write: OwnedWriteHalf) -> Self {
+    Self { write, queue: Mutex::default(), work: Notify::new(), room: Notify::new() }
+  }
+
+  /// Takes the frame that `encode` appends. An error of `encode` leaves nothing behind.
+  pub fn push(
+    &self,
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>,
+  ) -> Result<Pushed, WireError> {
+    let mut queue = self.queue();
+    if queue.waiting() > HIGH {
+      return Ok(Pushed::Full);
+    }
+    encode(&mut queue.bytes)?;
+    queue.lazy = 0;
+    self.write_now(&mut queue);
+    if queue.waiting() > 0 {
+      self.work.notify_one();
+    }
+    Ok(Pushed::Taken)
+  }
+
+  /// Takes a small frame that is in no hurry, however much waits: it goes with the next one, or by itself a little later.
+  pub fn push_lazily(
+    &self,
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>,
+  ) -> Result<(), WireError> {
+    let mut queue = self.queue();
+    let idle = queue.waiting() == 0;
+    encode(&mut queue.bytes)?;
+    if idle || queue.lazy > 0 {
+      queue.lazy += 1;
+    }
+    if queue.lazy > MAX_LAZY {
+      queue.lazy = 0;
+      self.write_now(&mut queue);
+    }
+    if queue.waiting() > 0 {
+      self.work.notify_one();
+    }
+    Ok(())
+  }
+
+  /// Resolves when there may be room. Ask for it before [`Self::push`], or the moment may pass unseen.
+  pub fn room(&self) -> tokio::sync::futures::Notified<'_> {
+    self.room.notified()
+  }
+
+  /// Writes what the senders could not. Ends with the stream's error.
+  pub async fn run(&self) -> std::io::Error {
+    loop {
+      self.work.notified().await;
+      if self.queue().lazy > 0 {
+        sleep(LAZY_DELAY).await;
+      }
+      while self.queue().waiting() > 0 {
+        if let Err(error) = self.write.writable().await {
+          return error;
+        }
+        let mut queue = self.queue();
+        queue.lazy = 0;
+        self.write_now(&mut queue);
+        if queue.failed {
+          return std::io::ErrorKind::BrokenPipe.into();
+        }
+        if queue.waiting() <= HIGH {
+          self.room.notify_waiters();
+        }
+      }
+    }
+  }
+
+  fn write_now(&self, queue: &mut Queue) {
+    while let Some(rest) = queue.bytes.get(queue.written..).filter(|rest| !rest.is_empty()) {
+      match self.write.try_write(rest) {
+        Ok(0) => queue.failed = true,
+        Ok(count) => queue.written += count,
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+        Err(_) => queue.failed = true,
+      }
+      if queue.failed {
+        break;
+      }
+    }
+    queue.tidy();
+  }
+
+  fn queue(&self) -> MutexGuard<'_, Queue> {
+    // Nothing panics while it is held, and the bytes are whole frames between two uses.
+    self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+  }
+}
+
+impl Queue {
+  const fn waiting(&self) -> usize {
+    self.bytes.len() - self.written
+  }
+
+  /// Moves the rest to the front seldom enough that each byte is moved at most once, and lets go of the room that a large
+  /// frame took.
+  fn tidy(&mut self) {
+    if self.written * 2 >= self.bytes.len() {
+      self.bytes.drain(..self.written);
+      self.written = 0;
+      if self.bytes.is_empty() && self.bytes.capacity() > 2 * HIGH {
+        self.bytes = Vec::new();
+      }
+    }
+  }
+}
