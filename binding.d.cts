@@ -269,9 +269,9 @@ export declare function memorySnapshotStore(): SnapshotStoreHandle
 
 /**
  * Checks options and puts an environment together; asks nothing of an engine. `blobs` are the contents of files that
- * the options speak of by number.
+ * the options speak of by number; `listener` is called with each event as JSON text.
  */
-export declare function prepareEnvironment(optionsJson: string, blobs: Array<Uint8Array>, docker?: DockerHandle | undefined | null, leases?: LeaseStoreHandle | undefined | null, snapshots?: SnapshotStoreHandle | undefined | null): Outcome<EnvironmentHandle>
+export declare function prepareEnvironment(optionsJson: string, blobs: Array<Uint8Array>, docker?: DockerHandle | undefined | null, leases?: LeaseStoreHandle | undefined | null, snapshots?: SnapshotStoreHandle | undefined | null, listener?: ((arg: string) => void) | undefined | null): Outcome<EnvironmentHandle>
 
 /** A part of a file. */
 export interface ReadResult {

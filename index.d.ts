@@ -259,8 +259,12 @@ export interface EnvironmentOptions {
   transport?: 'auto' | 'resident' | 'exec'
   /** Containers that are kept started, bound to no run. Default none. */
   pool?: { size: number }
-  /** Told what happens. `UNSUPPORTED` as yet. */
-  onEvent?: (event: SandboxEvent) => void
+  /**
+   * Told what happens, a little after it did. What it throws or rejects with is ignored. While it or anything else keeps
+   * the thread busy, 1,024 events wait; the number of those left out is `dropped` in the next. It keeps no process alive,
+   * and is let go with the environment and its sessions.
+   */
+  onEvent?: (event: SandboxEvent) => unknown
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -609,17 +613,187 @@ export interface SandboxSession extends AsyncDisposableLike {
   ): Promise<WriteFileResult>
 }
 
-/** Something that happened and is no result of a call. */
-export interface SandboxEvent {
-  /** What happened, for example `"release_failed"`, `"proxy_refused"`, `"cleanup_retried"`. */
-  type: string
+/** What every event has. */
+interface EventOf<Type extends string> {
+  /** What happened. */
+  readonly type: Type
   /** When, in milliseconds since 1970. */
-  at: number
-  /** The run that it concerns, if it concerns one. */
-  runId?: string
-  /** The same in a sentence, without secrets. */
-  message: string
+  readonly at: number
+  /** The same in a sentence, made of the fields. It may change; the fields do not. */
+  readonly message: string
+  /** How many events before this one were left out because too many waited for `onEvent`. Absent where none was. */
+  readonly dropped?: number
 }
+
+/** What every event of a run has. */
+interface RunEventOf<Type extends string> extends EventOf<Type> {
+  /** The run's id within its scope. */
+  readonly runId: string
+}
+
+/** The image was fetched. */
+export interface ImagePulledEvent extends EventOf<'image_pulled'> {
+  /** Its name, as the option has it. */
+  readonly image: string
+  /** How long that took, in whole milliseconds. */
+  readonly durationMs: number
+}
+
+/**
+ * The resident transport failed where `transport` is `"auto"`, and `docker exec` takes its place. For 60 seconds it is not
+ * tried again: runs of that time have the reason in `acquired` alone.
+ */
+export interface TransportFallbackEvent extends RunEventOf<'transport_fallback'> {
+  /** Why. */
+  readonly reason: string
+}
+
+/** A run was acquired. */
+export interface AcquiredEvent extends RunEventOf<'acquired'> {
+  /**
+   * Where its container comes from: it is new, it waited since a release, its holder died or fell silent, or it is new
+   * with the workspace of a snapshot.
+   */
+  readonly how: 'started' | 'resumed' | 'taken_over' | 'restored'
+  /** The transport that it has. */
+  readonly transport: 'resident' | 'exec'
+  /** Why `"auto"` could not have the resident transport for a new container. */
+  readonly fallbackReason?: string
+  /** How long `acquire` took, in whole milliseconds. */
+  readonly durationMs: number
+}
+
+/** An operation of a session ended or was refused. No path, command, argument or content is told. */
+export interface OperationEvent extends RunEventOf<'operation'> {
+  /** Which, whether a tool or the application asked for it. */
+  readonly operation: 'exec' | 'read_file' | 'write_file' | 'list'
+  /** How a command ended; `"done"` for files; `"failed"` where the call is rejected, with its `code`. */
+  readonly outcome: ExecOutcome | 'done' | 'failed'
+  /** The code of the error, `"CONFLICT"` where another holder has the run. Only with `"failed"`. */
+  readonly code?: SandboxErrorCode | 'CONFLICT'
+  /** How long it took, in whole milliseconds. */
+  readonly durationMs: number
+  /** Bytes of standard input, or of what was to be written, whether or not they got there. */
+  readonly bytesIn: number
+  /** Bytes of both outputs together, of what was read, or of the paths of a listing; 0 with `"failed"`. */
+  readonly bytesOut: number
+}
+
+/** The lease could not be renewed. Told once, until it can be again. After 20 seconds others may take the run over. */
+export interface HeartbeatFailedEvent extends RunEventOf<'heartbeat_failed'> {
+  /** The code of the lease store's error. */
+  readonly code: SandboxErrorCode | 'CONFLICT'
+}
+
+/** Another holder has the run, or its record is gone: this session can do nothing more. Told once for each session. */
+export interface LeaseLostEvent extends RunEventOf<'lease_lost'> {}
+
+/** The run's container has ended. Told once for each session, and by an `acquire` that finds it so. */
+export interface ContainerLostEvent extends RunEventOf<'container_lost'> {
+  /** What operations of the session fail with. */
+  readonly code: 'CONTAINER_LOST'
+  /** Why it ended, as far as that is known. */
+  readonly reason: string
+}
+
+/** A release saved the workspace. */
+export interface SnapshotSavedEvent extends RunEventOf<'snapshot_saved'> {
+  /** Size of the tar in bytes. */
+  readonly bytes: number
+  /** How long that took, in whole milliseconds. */
+  readonly durationMs: number
+}
+
+/** A release could not save the workspace. The run is kept; if its container is lost, so is its work. */
+export interface SnapshotFailedEvent extends RunEventOf<'snapshot_failed'> {
+  /** The code of the error. */
+  readonly code: SandboxErrorCode | 'CONFLICT'
+  /** How long it was tried, in whole milliseconds. */
+  readonly durationMs: number
+}
+
+/** A session was released, and all was done that its status asks for. The session's last event. */
+export interface ReleasedEvent extends RunEventOf<'released'> {
+  /** The status that `release` was called with, at most 300 characters of it. */
+  readonly status: string
+  /** Container, snapshot and lease wait for the next `acquire`; otherwise they are removed. */
+  readonly kept: boolean
+  /** Size in bytes of the snapshot that was saved. Absent where none was. */
+  readonly snapshotBytes?: number
+  /** How long that took, in whole milliseconds. */
+  readonly durationMs: number
+}
+
+/**
+ * A session was released, and not all was done. Takes the place of `released`. Neither need come where the lease was lost,
+ * which `lease_lost` tells.
+ */
+export interface ReleaseFailedEvent extends RunEventOf<'release_failed'> {
+  /** The status that `release` was called with, at most 300 characters of it. */
+  readonly status: string
+  /**
+   * What was not done: the lease could not be read or written; the workspace could not be saved; not all that the run had
+   * could be removed, and the next `acquire` or `sweep` tries again.
+   */
+  readonly undone: 'lease' | 'snapshot' | 'removal'
+  /** The code of the error. */
+  readonly code: SandboxErrorCode | 'CONFLICT'
+  /** How long it was tried, in whole milliseconds. */
+  readonly durationMs: number
+}
+
+/** Something that should be gone, or up to date, is not. A later `acquire` or `sweep` may succeed. */
+export interface CleanupFailedEvent extends EventOf<'cleanup_failed'> {
+  /** The run that had it. Absent for a container that no lease knows. */
+  readonly runId?: string
+  /** What it is. */
+  readonly resource: 'container' | 'network' | 'image' | 'snapshot' | 'lease'
+  /** Its id or name on the engine; the run's key for a snapshot or lease. */
+  readonly id: string
+  /** The code of the error. */
+  readonly code: SandboxErrorCode | 'CONFLICT'
+  /** The engine's words. Absent for a snapshot or lease, whose store may quote what it holds. */
+  readonly reason?: string
+}
+
+/** A sweep ended; the counts are those of its report. */
+export interface SweptEvent extends EventOf<'swept'> {
+  /** Runs whose lease had ended and that were removed. */
+  readonly expiredRuns: number
+  /** Containers without a lease that were removed. */
+  readonly removedContainers: number
+  /** What should have been removed and could not be. */
+  readonly failures: number
+  /** How long that took, in whole milliseconds. */
+  readonly durationMs: number
+}
+
+/** The environment was closed. Told once. Sessions that are still open may tell of refused operations and releases. */
+export interface ClosedEvent extends EventOf<'closed'> {
+  /** How long that took, in whole milliseconds. */
+  readonly durationMs: number
+}
+
+/**
+ * Something that happened and is no result of a call. Versions to come will have more types and more values of fields:
+ * a `switch` over them needs a `default`. Events of one run come in order. No event has secrets, paths, commands,
+ * arguments or contents in it.
+ */
+export type SandboxEvent =
+  | ImagePulledEvent
+  | TransportFallbackEvent
+  | AcquiredEvent
+  | OperationEvent
+  | HeartbeatFailedEvent
+  | LeaseLostEvent
+  | ContainerLostEvent
+  | SnapshotSavedEvent
+  | SnapshotFailedEvent
+  | ReleasedEvent
+  | ReleaseFailedEvent
+  | CleanupFailedEvent
+  | SweptEvent
+  | ClosedEvent
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Stores

@@ -213,6 +213,4 @@ test('an application’s own client: not yet; its own stores: called back; malfo
   assert.match(refusal({ leaseStore: {} }), /^CONFIG_INVALID: Option leaseStore\.load was undefined/)
   assert.match(refusal({ snapshotStore: withoutSave }), /^CONFIG_INVALID: Option snapshotStore\.save was undefined/)
   for (const value of [null, 'node', 1]) assert.match(refusal({ client: value }), /^CONFIG_INVALID: Option client was/)
-  assert.match(refusal({ onEvent: () => {} }), /^UNSUPPORTED: Option onEvent/)
-  assert.match(refusal({ onEvent: 1 }), /^CONFIG_INVALID: Option onEvent was 1; it must be a function/)
 })

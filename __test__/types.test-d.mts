@@ -162,6 +162,31 @@ const everything: EnvironmentOptions = {
   pool: { size: 1 },
   onEvent: event => event.message.toUpperCase(),
 }
+
+// Events: each type has its fields, and a listener may be asynchronous.
+export const listens: EnvironmentOptions = {
+  workspace: { id: 'w' },
+  async onEvent(event) {
+    event.at.toFixed()
+    switch (event.type) {
+      case 'acquired':
+        same<'started' | 'resumed' | 'taken_over' | 'restored', typeof event.how>(true)
+        return event.runId.trim()
+      case 'operation':
+        return event.bytesIn + event.bytesOut + event.durationMs
+      case 'cleanup_failed':
+        // @ts-expect-error a container that no lease knows is of no run
+        return event.runId.trim()
+      case 'released':
+        same<number | undefined, typeof event.snapshotBytes>(true)
+        return event.status
+      default:
+        // @ts-expect-error other types have other fields
+        event.bytesIn.toFixed()
+        return event.dropped ?? 0
+    }
+  },
+}
 // @ts-expect-error the workspace is required
 createDockerSandboxEnvironment({})
 // @ts-expect-error a misspelt option

@@ -17,8 +17,9 @@ const { createSession } = require('./session.cjs')
 function environmentMaker(binding, registry) {
   /** @param {unknown} options */
   return options => {
-    const { json, blobs, docker, leases, snapshots } = readEnvironmentOptions(binding, options, registry)
-    const handle = unwrap(() => binding.prepareEnvironment(json, blobs, docker, leases, snapshots))
+    const { json, blobs, docker, leases, snapshots, listener } = readEnvironmentOptions(binding, options, registry)
+    const handle = unwrap(() => binding.prepareEnvironment(json, blobs, docker, leases, snapshots, listener?.hear))
+    listener?.keptBy(handle)
     const identity = identify(handle)
     const { manifest } = identity
     const close = async () => {
@@ -31,6 +32,7 @@ function environmentMaker(binding, registry) {
         const { json, runId, signal } = readAcquireRequest(request)
         const what = `Acquiring run ${quote(runId)}`
         const native = await withSignal(binding, signal, what, token => handle.acquire(json, token))
+        listener?.keptBy(native)
         try {
           return createSession(binding, native, identity, registry)
         } catch (error) {

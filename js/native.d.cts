@@ -168,5 +168,6 @@ export interface NativeBinding {
     docker?: DockerHandle | undefined,
     leases?: LeaseStoreHandle | undefined,
     snapshots?: SnapshotStoreHandle | undefined,
+    listener?: ((eventJson: string) => void) | undefined,
   ): Failure | EnvironmentHandle
 }

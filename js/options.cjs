@@ -5,6 +5,7 @@ const { SandboxError, unwrap } = require('./errors.cjs')
 const { invalid } = require('./describe.cjs')
 const { isPlainObject, read, unreadable } = require('./arguments.cjs')
 const { encodeOptions } = require('./encode.cjs')
+const { readListener } = require('./events.cjs')
 const { leaseStoreDispatch, snapshotStoreDispatch } = require('./store-calls.cjs')
 
 /** @typedef {import('./native.cjs').DockerHandle} DockerHandle */
@@ -49,9 +50,9 @@ const OBJECT_OPTIONS = ['client', 'leaseStore', 'snapshotStore', 'onEvent']
  */
 function readEnvironmentOptions(binding, options, registry) {
   const { objects, rest } = split(options)
-  refuseEvents(objects.onEvent)
   return {
     ...encodeOptions(rest),
+    listener: readListener(objects.onEvent),
     docker: ours(objects.client, 'client', registry.clients, CLIENT_METHODS, 'createNodeDockerClient()', refuseClient),
     leases: ours(
       objects.leaseStore,
@@ -125,13 +126,6 @@ function refuseClient() {
     "Option client is an object of the application's own; this version takes only one made by createNodeDockerClient() " +
       'or createMemoryDockerClient().',
   )
-}
-
-/** @param {unknown} onEvent */
-function refuseEvents(onEvent) {
-  if (onEvent === undefined) return
-  if (typeof onEvent !== 'function') throw invalid('Option onEvent', onEvent, 'a function')
-  throw new SandboxError('UNSUPPORTED', 'Option onEvent was given; this version reports no events yet. Leave it out.')
 }
 
 module.exports = { createRegistry, readEnvironmentOptions }

@@ -11,6 +11,7 @@ use sandbox_docker::docker::memory::{MemoryEngine, MemoryOptions};
 use sandbox_docker::docker::{ByteStream, Engine, EngineKind};
 use sandbox_docker::environment::acquire::{AcquireRequest, acquire};
 use sandbox_docker::environment::core::{Core, Parts};
+use sandbox_docker::environment::event::Events;
 use sandbox_docker::environment::options::Options;
 use sandbox_docker::environment::session::Session;
 use sandbox_docker::error::{Error, ErrorCode, Result};
@@ -119,6 +120,7 @@ impl World {
       engine: Arc::clone(&self.engine) as _,
       leases: Arc::clone(&self.leases) as _,
       snapshots: Arc::clone(&self.snapshots) as _,
+      events: Events::default(),
     };
     let core = Arc::new(Core::new(parts).unwrap());
     core.seal("{}");

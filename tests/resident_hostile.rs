@@ -13,6 +13,7 @@ use sandbox_docker::cancel::Cancel;
 use sandbox_docker::docker::EngineKind;
 use sandbox_docker::environment::acquire::{AcquireRequest, acquire};
 use sandbox_docker::environment::core::{Core, Parts};
+use sandbox_docker::environment::event::Events;
 use sandbox_docker::environment::options::Options;
 use sandbox_docker::error::{ErrorCode, Result};
 use sandbox_docker::sandbox::resident::ResidentSandbox;
@@ -345,6 +346,7 @@ async fn acquired(transport: &str, act: Answer) -> (Result<Option<String>>, Vec<
     engine: Arc::new(support::client(&engine)),
     leases: Arc::new(MemoryLeaseStore::default()),
     snapshots: Arc::new(MemorySnapshotStore::default()),
+    events: Events::default(),
   });
   let core = Arc::new(core.unwrap());
   core.seal("{}");

@@ -7,6 +7,8 @@ import { request } from 'node:http'
 import { test } from 'node:test'
 import { createDockerSandboxEnvironment, createNodeDockerClient } from '../../index.js'
 
+export { eventually } from './wait.mjs'
+
 export const socketPath = process.env.SANDBOX_TEST_SOCKET
 if (!socketPath) {
   throw new Error(
@@ -140,17 +142,6 @@ async function rejectionOf(promise) {
 
 /** The `code` that a promise rejects with. */
 export const codeOf = async promise => (await failureOf(promise)).code ?? 'no code'
-
-/** Waits until `check` gives a truthy value, which it returns; fails after `ms`. */
-export async function eventually(what, check, ms = 10_000) {
-  const deadline = performance.now() + ms
-  for (;;) {
-    const value = await check()
-    if (value) return value
-    if (performance.now() > deadline) assert.fail(`${what}: not within ${ms} ms`)
-    await new Promise(resolve => setTimeout(resolve, 20))
-  }
-}
 
 const ENTRY = JSON.stringify(new URL('../../index.js', import.meta.url).href)
 

@@ -11,6 +11,7 @@ const environment = api.createDockerSandboxEnvironment({
   shell: 'allow',
   workspace: { id: 'w' },
   limits: { cpus: 2 },
+  onEvent: () => undefined,
 })
 const session = await environment.acquire({ runId: run })
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use napi::bindgen_prelude::{Env, Uint8Array};
+use napi::bindgen_prelude::{Env, Function, Uint8Array};
 use napi_derive::napi;
 use serde::Deserialize;
 use serde_json::json;
@@ -10,6 +10,7 @@ use serde_json::json;
 use super::cancel::{CancelToken, cancel_of};
 use super::convert::{copy, parse};
 use super::docker::DockerHandle;
+use super::events::events_to;
 use super::outcome::{Outcome, Promised, outcome, spawn};
 use super::session::SessionHandle;
 use super::stores::{LeaseStoreHandle, SnapshotStoreHandle};
@@ -37,7 +38,7 @@ struct AcquireJson {
 }
 
 /// Checks options and puts an environment together; asks nothing of an engine. `blobs` are the contents of files that
-/// the options speak of by number.
+/// the options speak of by number; `listener` is called with each event as JSON text.
 #[napi(catch_unwind)]
 pub fn prepare_environment(
   options_json: String,
@@ -45,8 +46,10 @@ pub fn prepare_environment(
   docker: Option<&DockerHandle>,
   leases: Option<&LeaseStoreHandle>,
   snapshots: Option<&SnapshotStoreHandle>,
-) -> Outcome<EnvironmentHandle> {
+  listener: Option<Function<'_, String, ()>>,
+) -> napi::Result<Outcome<EnvironmentHandle>> {
   let blobs: Vec<_> = blobs.iter().map(copy).collect();
+  let events = listener.map(events_to).transpose()?.unwrap_or_default();
   let build = || -> Result<EnvironmentHandle> {
     let json: serde_json::Value = parse(&options_json, "The options of createDockerSandboxEnvironment")?;
     let kind = docker.map_or(EngineKind::Node, |docker| docker.engine().kind());
@@ -59,9 +62,10 @@ pub fn prepare_environment(
       leases.map_or_else(|| Arc::new(MemoryLeaseStore::default()) as _, |leases| leases.store());
     let snapshots: Arc<dyn SnapshotStore> =
       snapshots.map_or_else(|| Arc::new(MemorySnapshotStore::default()) as _, |snapshots| snapshots.store());
-    Ok(EnvironmentHandle { core: Arc::new(Core::new(Parts { options, engine, leases, snapshots })?) })
+    let core = Core::new(Parts { options, engine, leases, snapshots, events })?;
+    Ok(EnvironmentHandle { core: Arc::new(core) })
   };
-  outcome(build())
+  Ok(outcome(build()))
 }
 
 #[napi]

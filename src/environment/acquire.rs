@@ -1,11 +1,13 @@
 //! Acquiring a run: a new one, one that waited, one whose holder died.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::carrier::Carrier;
 use super::connect::{Holding, carrier_of, take_over_container};
 use super::core::Core;
-use super::create::{Contents, NewContainer, create_container, nonce, remove_ours};
+use super::create::{Contents, NewContainer, Run, create_container, discard, nonce, remove_ours};
+use super::event::{How, Kind, Resource, millis};
 use super::heartbeat::beating;
 use super::host::{Previous, now_ms, random_token};
 use super::release::claim_and_remove;
@@ -16,7 +18,7 @@ use super::status;
 use crate::cancel::Cancel;
 use crate::docker::ByteStream;
 use crate::docker::model::Inspection;
-use crate::error::{Error, Result, fail};
+use crate::error::{Error, ErrorCode, Result, fail};
 use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, Scope, SnapshotState, run_key};
 
@@ -36,6 +38,7 @@ pub struct AcquireRequest {
 pub async fn acquire(core: &Arc<Core>, request: &AcquireRequest, caller: &Cancel) -> Result<Session> {
   core.check_open()?;
   caller.check(WHAT)?;
+  let begun = Instant::now();
   let _under_way = core.beats.token();
   let either = core.closed.child();
   let work = acquire_run(core, request, &either);
@@ -53,35 +56,46 @@ pub async fn acquire(core: &Arc<Core>, request: &AcquireRequest, caller: &Cancel
     Err(error) if error.is_cancelled() && !caller.is_cancelled() => {
       Err(core.check_open().err().unwrap_or(error))
     }
-    result => result,
+    result => result.map(|(session, how)| acquired(session, how, begun)),
   }
 }
 
-async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel) -> Result<Session> {
+fn acquired(session: Session, how: How, begun: Instant) -> Session {
+  session.emit(|| Kind::Acquired {
+    how,
+    transport: session.sandbox().capabilities().transport,
+    fallback_reason: session.instead().map(str::to_owned),
+    duration_ms: millis(begun),
+  });
+  session
+}
+
+async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel) -> Result<(Session, How)> {
   let key = run_key(request.scope.as_ref(), &request.run_id)?;
   let found = core.leases.load(&key).await?;
+  let run = Run { key: &key, id: &request.run_id };
   match found {
-    None => start(core, &key, request, cancel).await,
+    None => start(core, run, cancel).await,
     Some(record) if status::is_terminal(&record.status) => {
       if !core.host.is_free(record.holder.as_ref(), now_ms()) {
         return Err(held(&record.run_id));
       }
       // A release that did not get to its end.
       claim_and_remove(core, record).await?;
-      start(core, &key, request, cancel).await
+      start(core, run, cancel).await
     }
     Some(record) => resume(core, record, cancel).await,
   }
 }
 
-async fn start(core: &Arc<Core>, key: &str, request: &AcquireRequest, cancel: &Cancel) -> Result<Session> {
+async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Session, How)> {
   let token = random_token()?;
   let holding = Holding { token: &token, fence: 1 };
-  let made = create_container(core, key, holding, Contents::Seed, cancel).await?;
+  let made = create_container(core, run, holding, Contents::Seed, cancel).await?;
   let written = async {
     let record = LeaseRecord {
-      key: key.to_owned(),
-      run_id: request.run_id.clone(),
+      key: run.key.to_owned(),
+      run_id: run.id.to_owned(),
       environment_id: core.options.id.clone(),
       workspace_id: core.options.workspace.id.clone(),
       fingerprint: core.fingerprint()?.to_owned(),
@@ -98,28 +112,32 @@ async fn start(core: &Arc<Core>, key: &str, request: &AcquireRequest, cancel: &C
       snapshot_state: SnapshotState::None,
       extra: serde_json::Map::new(),
     };
-    if core.leases.save(&record, None).await? { Ok(record) } else { Err(held(&request.run_id)) }
+    if core.leases.save(&record, None).await? { Ok(record) } else { Err(held(run.id)) }
   };
   match written.await {
-    Ok(record) => Ok(Session::open(Arc::clone(core), record, made.sandbox, made.instead)),
+    Ok(record) => Ok((Session::open(Arc::clone(core), record, made.sandbox, made.instead), How::Started)),
     Err(error) => {
-      core.engine.remove_container(&made.id).await.ok();
-      forget(core, key, &token).await;
+      discard(core, run.id, &made.id).await;
+      forget(core, run, &token).await;
       Err(error)
     }
   }
 }
 
 /// A store that failed may have written the record all the same. Another's has another token.
-async fn forget(core: &Core, key: &str, token: &str) {
-  if let Ok(Some(record)) = core.leases.load(key).await
-    && record.token == token
-  {
-    core.leases.remove(key, record.fence).await.ok();
+async fn forget(core: &Core, run: Run<'_>, token: &str) {
+  let forgotten = async {
+    match core.leases.load(run.key).await? {
+      Some(record) if record.token == token => core.leases.remove(run.key, record.fence).await.map(drop),
+      _ => Ok(()),
+    }
+  };
+  if let Err(error) = forgotten.await {
+    core.events.left(Some(run.id), Resource::Lease, run.key, &error);
   }
 }
 
-async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Result<Session> {
+async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Result<(Session, How)> {
   check_same(core, &record)?;
   let now = now_ms();
   if !core.host.is_free(record.holder.as_ref(), now) {
@@ -137,14 +155,21 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
   let before = core.host.previous(record.holder.as_ref());
   let (found, carrier) = match running(core, &record).await? {
     Running::Here(found, carrier) => (found, carrier),
-    Running::Lost(why) => return restore(core, record, why, cancel).await,
+    Running::Lost(why) => {
+      let code = ErrorCode::ContainerLost.as_str();
+      core.events.emit(Some(&record.run_id), || Kind::ContainerLost { code, reason: format!("it {why}") });
+      return restore(core, record, why, cancel).await;
+    }
   };
   // The workspace may change from now on.
   let changed = outdated(record.snapshot_state);
   let record = take_over(core, LeaseRecord { snapshot_state: changed, ..record }).await?;
   let taken = beating(core, &record, continue_in(core, &found, carrier, &record, before)).await;
   match taken {
-    Ok(sandbox) => Ok(Session::open(Arc::clone(core), record, sandbox, None)),
+    Ok(sandbox) => {
+      let how = if before == Previous::Nobody { How::Resumed } else { How::TakenOver };
+      Ok((Session::open(Arc::clone(core), record, sandbox, None), how))
+    }
     Err(error) => {
       give_up(core, record).await;
       Err(error)
@@ -180,7 +205,9 @@ async fn give_up(core: &Core, mut record: LeaseRecord) {
   if let Some(holder) = &mut record.holder {
     holder.heartbeat_at = 0;
   }
-  core.leases.save(&record, Some(record.fence)).await.ok();
+  if let Err(error) = core.leases.save(&record, Some(record.fence)).await {
+    core.events.left(Some(&record.run_id), Resource::Lease, &record.key, &error);
+  }
 }
 
 /// What has become of a run's container.
@@ -229,7 +256,12 @@ async fn take_over(core: &Core, mut record: LeaseRecord) -> Result<LeaseRecord> 
 }
 
 /// Rebuilds a lost container from its snapshot.
-async fn restore(core: &Arc<Core>, record: LeaseRecord, why: &str, cancel: &Cancel) -> Result<Session> {
+async fn restore(
+  core: &Arc<Core>,
+  record: LeaseRecord,
+  why: &str,
+  cancel: &Cancel,
+) -> Result<(Session, How)> {
   let run = &record.run_id;
   match record.snapshot_state {
     SnapshotState::None => {
@@ -258,9 +290,9 @@ async fn restore(core: &Arc<Core>, record: LeaseRecord, why: &str, cancel: &Canc
     }
   };
   match put_on_record(core, &record, &made.id).await {
-    Ok(record) => Ok(Session::open(Arc::clone(core), record, made.sandbox, made.instead)),
+    Ok(record) => Ok((Session::open(Arc::clone(core), record, made.sandbox, made.instead), How::Restored)),
     Err(error) => {
-      core.engine.remove_container(&made.id).await.ok();
+      discard(core, &record.run_id, &made.id).await;
       give_up(core, record).await;
       Err(error)
     }
@@ -275,8 +307,9 @@ async fn rebuild(
 ) -> Result<NewContainer> {
   core.engine.remove_container(&record.container_id).await.or_else(gone_is_fine)?;
   // One that an earlier attempt made before its process died.
-  remove_ours(core, &record.container_name, &record.token).await;
-  create_container(core, &record.key, holding(record), Contents::Snapshot(tar), cancel).await
+  remove_ours(core, &record.run_id, &record.container_name, &record.token).await;
+  let run = Run { key: &record.key, id: &record.run_id };
+  create_container(core, run, holding(record), Contents::Snapshot(tar), cancel).await
 }
 
 async fn put_on_record(core: &Core, record: &LeaseRecord, container: &str) -> Result<LeaseRecord> {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::core::Core;
+use super::event::Kind;
 use super::options::Transport;
 use crate::docker::model::ImageInspection;
 use crate::error::{Error, ErrorCode, Result, fail};
@@ -74,8 +75,8 @@ fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
   value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Chooses the transport of a new container.
-pub async fn choose(core: &Core, image: &ImageInspection) -> Result<Choice> {
+/// Chooses the transport of a new container for `run`.
+pub async fn choose(core: &Core, run: &str, image: &ImageInspection) -> Result<Choice> {
   let reason = match core.options.transport {
     Transport::Exec => return Ok(Choice { carrier: Carrier::Exec, instead: None }),
     Transport::Resident => None,
@@ -86,12 +87,12 @@ pub async fn choose(core: &Core, image: &ImageInspection) -> Result<Choice> {
   }
   match resident(core, image).await {
     Ok(carrier) => Ok(Choice { carrier, instead: None }),
-    Err(error) => without(core, error),
+    Err(error) => without(core, run, error),
   }
 }
 
 /// `auto` after the resident transport failed: the other one, if the failure was the transport's.
-pub fn without(core: &Core, error: Error) -> Result<Choice> {
+pub fn without(core: &Core, run: &str, error: Error) -> Result<Choice> {
   if !is_of_transport(&error) {
     return Err(error);
   }
@@ -100,7 +101,9 @@ pub fn without(core: &Core, error: Error) -> Result<Choice> {
     return Err(error);
   }
   core.residency.refuse(&error);
-  Ok(Choice { carrier: Carrier::Exec, instead: Some(error.message().to_owned()) })
+  let reason = error.message().to_owned();
+  core.events.emit(Some(run), || Kind::TransportFallback { reason: reason.clone() });
+  Ok(Choice { carrier: Carrier::Exec, instead: Some(reason) })
 }
 
 /// Whether the other transport may fare better. It would not where the caller, the engine, the image or another holder is

@@ -1,12 +1,15 @@
 //! What all runs of one environment share.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
 use super::carrier::Residency;
+use super::event::{Events, Kind, millis};
 use super::host::{Host, now_ms};
 use super::manifest::manifest;
 use super::options::{Assurance, Options, Pull};
@@ -28,6 +31,8 @@ pub struct Parts {
   pub leases: Arc<dyn LeaseStore>,
   /// Workspaces of runs that wait.
   pub snapshots: Arc<dyn SnapshotStore>,
+  /// Who is told what happens.
+  pub events: Events,
 }
 
 /// Shared by an environment and its sessions.
@@ -40,6 +45,8 @@ pub struct Core {
   pub leases: Arc<dyn LeaseStore>,
   /// Workspaces of runs that wait.
   pub snapshots: Arc<dyn SnapshotStore>,
+  /// Who is told what happens.
+  pub events: Events,
   /// Whose leases `sweep` looks after.
   pub owner_id: String,
   /// This process.
@@ -50,6 +57,7 @@ pub struct Core {
   pub beats: TaskTracker,
   /// The supervisor on this engine.
   pub residency: Residency,
+  closing: AtomicBool,
   manifest: serde_json::Value,
   fingerprint: OnceLock<String>,
   enforced: OnceCell<()>,
@@ -59,7 +67,7 @@ pub struct Core {
 impl Core {
   /// Puts an environment together. Nothing is asked of the engine yet.
   pub fn new(parts: Parts) -> Result<Self> {
-    let Parts { options, engine, leases, snapshots } = parts;
+    let Parts { options, engine, leases, snapshots, events } = parts;
     let owner_id = match &options.owner_id {
       Some(owner_id) => owner_id.clone(),
       None => super::host::random_token()?,
@@ -70,11 +78,13 @@ impl Core {
       engine,
       leases,
       snapshots,
+      events,
       owner_id,
       host: Host::current(),
       closed: Cancel::new(),
       beats: TaskTracker::new(),
       residency: Residency::default(),
+      closing: AtomicBool::new(false),
       manifest,
       fingerprint: OnceLock::new(),
       enforced: OnceCell::new(),
@@ -122,9 +132,13 @@ impl Core {
   /// Ends what this environment keeps alive in this process: operations of open sessions end, and their runs are handed
   /// back, to be acquired again by another environment. Containers stay until then, or until `sweep`.
   pub async fn close(&self) {
+    let (begun, again) = (Instant::now(), self.closing.swap(true, Ordering::AcqRel));
     self.closed.cancel();
     self.beats.close();
     self.beats.wait().await;
+    if !again {
+      self.events.emit(None, || Kind::Closed { duration_ms: millis(begun) });
+    }
   }
 
   /// With `assurance: "enforced"`, the engine must be able to enforce every limit. Asked once.
@@ -153,7 +167,7 @@ impl Core {
     let mut found = self.engine.inspect_image(name).await;
     if self.options.pull != Pull::Never && found.as_ref().is_err_and(Error::is_not_found) {
       // It was there, and was removed since.
-      self.engine.pull_image(name, cancel).await?;
+      self.pull(cancel).await?;
       found = self.engine.inspect_image(name).await;
     }
     match found {
@@ -169,11 +183,18 @@ impl Core {
     let name = &self.options.image;
     match self.options.pull {
       Pull::Never => Ok(()),
-      Pull::Always => self.engine.pull_image(name, cancel).await,
+      Pull::Always => self.pull(cancel).await,
       Pull::Missing => match self.engine.inspect_image(name).await {
-        Err(absent) if absent.is_not_found() => self.engine.pull_image(name, cancel).await,
+        Err(absent) if absent.is_not_found() => self.pull(cancel).await,
         found => found.map(drop),
       },
     }
+  }
+
+  async fn pull(&self, cancel: &Cancel) -> Result<()> {
+    let (image, begun) = (&self.options.image, Instant::now());
+    self.engine.pull_image(image, cancel).await?;
+    self.events.emit(None, || Kind::ImagePulled { image: image.clone(), duration_ms: millis(begun) });
+    Ok(())
   }
 }

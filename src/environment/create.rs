@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use super::carrier::{self, Carrier, Choice};
 use super::connect::{Holding, connect};
 use super::core::Core;
+use super::event::Resource;
 use super::seed::seed_archive;
 use super::spec::{self, Identity};
 use crate::cancel::Cancel;
@@ -28,6 +29,15 @@ pub struct NewContainer {
   pub instead: Option<String>,
 }
 
+/// A run, by both its names.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+  /// Its key in stores, from which its container has its name.
+  pub key: &'a str,
+  /// Its id within its scope, by which events name it.
+  pub id: &'a str,
+}
+
 /// What a new workspace is filled with.
 pub enum Contents {
   /// What the options declare.
@@ -36,41 +46,41 @@ pub enum Contents {
   Snapshot(ByteStream),
 }
 
-/// Makes a running container for the run `key`, which carries a hash of the lease's token as its nonce.
+/// Makes a running container for `run`, which carries a hash of the lease's token as its nonce.
 pub async fn create_container(
   core: &Core,
-  key: &str,
+  run: Run<'_>,
   holding: Holding<'_>,
   contents: Contents,
   cancel: &Cancel,
 ) -> Result<NewContainer> {
   core.check_enforcement().await?;
   let image = core.image(cancel).await?;
-  let run = Attempt { core, key, holding, image: &image, cancel };
+  let attempt = Attempt { core, run, holding, image: &image, cancel };
   let relied = core.residency.is_verified();
-  let Choice { carrier, instead } = carrier::choose(core, &image).await?;
-  let mut made = run.make(carrier, instead).await;
+  let Choice { carrier, instead } = carrier::choose(core, run.id, &image).await?;
+  let mut made = attempt.make(carrier, instead).await;
   if carrier.is_resident()
     && made.as_ref().is_err_and(carrier::is_of_transport)
     && core.residency.forget()
     && relied
   {
-    made = run.make(carrier, None).await;
+    made = attempt.make(carrier, None).await;
   }
   let made = match made {
     Err(error) if carrier.is_resident() => {
-      let Choice { carrier, instead } = carrier::without(core, error)?;
-      run.make(carrier, instead).await?
+      let Choice { carrier, instead } = carrier::without(core, run.id, error)?;
+      attempt.make(carrier, instead).await?
     }
     made => made?,
   };
-  run.fill(made, contents).await
+  attempt.fill(made, contents).await
 }
 
 /// One try to make a container.
 struct Attempt<'a> {
   core: &'a Core,
-  key: &'a str,
+  run: Run<'a>,
   holding: Holding<'a>,
   image: &'a ImageInspection,
   cancel: &'a Cancel,
@@ -81,14 +91,14 @@ impl Attempt<'_> {
   async fn make(&self, carrier: Carrier, instead: Option<String>) -> Result<NewContainer> {
     let core = self.core;
     self.cancel.check("Acquiring the sandbox")?;
-    let name = spec::container_name(self.key);
-    let identity = Identity { name: name.clone(), labels: labels(core, self.key, self.holding.token)? };
+    let name = spec::container_name(self.run.key);
+    let identity = Identity { name: name.clone(), labels: labels(core, self.run.key, self.holding.token)? };
     let spec = spec::container_spec(&core.options, self.image, &identity, carrier);
     let id = self.create(&spec, &name).await?;
     match self.run(&id, carrier).await {
       Ok(sandbox) => Ok(NewContainer { id, name, sandbox, instead }),
       Err(error) => {
-        core.engine.remove_container(&id).await.ok();
+        discard(core, self.run.id, &id).await;
         Err(error)
       }
     }
@@ -99,7 +109,7 @@ impl Attempt<'_> {
       Ok(id) => Ok(id),
       Err(error) => {
         // A container may exist all the same: the reply may have been lost.
-        remove_ours(self.core, name, self.holding.token).await;
+        remove_ours(self.core, self.run.id, name, self.holding.token).await;
         Err(taken(error, name))
       }
     }
@@ -123,7 +133,7 @@ impl Attempt<'_> {
     match self.contents(made.sandbox.as_ref(), contents).await {
       Ok(()) => Ok(made),
       Err(error) => {
-        self.core.engine.remove_container(&made.id).await.ok();
+        discard(self.core, self.run.id, &made.id).await;
         Err(error)
       }
     }
@@ -176,12 +186,22 @@ fn check_image(core: &Core, found: &Inspection, image: &ImageInspection) -> Resu
   ))
 }
 
+/// Removes a container that nobody will ask for; where that fails, an event is all that tells of it.
+pub async fn discard(core: &Core, run: &str, id: &str) {
+  if let Err(error) = core.engine.remove_container(id).await {
+    core.events.left(Some(run), Resource::Container, id, &error);
+  }
+}
+
 /// Removes the container of this name if it is the one that we tried to make.
-pub async fn remove_ours(core: &Core, name: &str, token: &str) {
-  let Ok(found) = core.engine.inspect_container(name).await else { return };
+pub async fn remove_ours(core: &Core, run: &str, name: &str, token: &str) {
+  let found = match core.engine.inspect_container(name).await {
+    Ok(found) => found,
+    Err(error) => return core.events.left(Some(run), Resource::Container, name, &error),
+  };
   let labels = found.config.labels.unwrap_or_default();
   if labels.get(spec::LABEL_NONCE).is_some_and(|found| *found == nonce(token)) {
-    core.engine.remove_container(&found.id).await.ok();
+    discard(core, run, &found.id).await;
   }
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::core::Core;
+use super::event::{Kind, Resource};
 use super::host::now_ms;
 use super::session::Session;
 use crate::cancel::Cancel;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::HEARTBEAT_INTERVAL;
 use crate::store::lease::LeaseRecord;
 
@@ -22,13 +23,14 @@ pub fn start(session: &Session) {
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick comes at once, and the lease was written just now.
     beat.tick().await;
+    let mut row = Row::default();
     loop {
       tokio::select! {
         biased;
         () = life.cancelled() => return hand_back(&session).await,
         _ = beat.tick() => {}
       }
-      if !renew(&session, &life).await {
+      if !renew(&session, &life, &mut row).await {
         return;
       }
     }
@@ -44,14 +46,47 @@ async fn hand_back(session: &Session) {
   session.running().wait().await;
   session.sandbox().detach();
   let mut record = session.record().lock().await;
-  let Ok(Some(found)) = session.lease().await else { return };
   if session.is_released() {
     return;
   }
-  record.extra = found.extra;
-  record.holder = None;
   // A store that fails here leaves the holder on record, which then falls silent.
-  session.core().leases.save(&record, Some(session.fence())).await.ok();
+  if let Err(error) = leave(session, &mut record).await {
+    session.core().events.left(Some(session.run_id()), Resource::Lease, &record.key, &error);
+  }
+}
+
+/// Takes this holder off the record, if it is still on it.
+async fn leave(session: &Session, record: &mut LeaseRecord) -> Result<()> {
+  let held = match session.lease().await? {
+    None => false,
+    Some(found) => {
+      record.extra = found.extra;
+      record.holder = None;
+      session.core().leases.save(record, Some(session.fence())).await?
+    }
+  };
+  if !held {
+    session.lost_lease();
+  }
+  Ok(())
+}
+
+/// Beats that fail one after the other are told once.
+#[derive(Default)]
+struct Row {
+  failing: bool,
+}
+
+impl Row {
+  fn failed(&mut self, core: &Core, run: &str, error: &Error) {
+    if !std::mem::replace(&mut self.failing, true) {
+      core.events.emit(Some(run), || Kind::HeartbeatFailed { code: error.code().as_str() });
+    }
+  }
+
+  const fn went_well(&mut self) {
+    self.failing = false;
+  }
 }
 
 /// A short lease is renewed often enough.
@@ -61,7 +96,7 @@ fn beat_interval(core: &Core) -> Duration {
 
 /// False when the lease is another holder's. A store that fails is tried again at the next beat: until the lease ends
 /// or others find this holder silent, the run is still ours.
-async fn renew(session: &Session, life: &Cancel) -> bool {
+async fn renew(session: &Session, life: &Cancel, row: &mut Row) -> bool {
   let mut record = session.record().lock().await;
   if life.is_cancelled() {
     return false;
@@ -76,8 +111,16 @@ async fn renew(session: &Session, life: &Cancel) -> bool {
     Err(error) => Err(error),
   };
   match renewed {
-    Ok(true) | Err(_) => true,
+    Ok(true) => {
+      row.went_well();
+      true
+    }
+    Err(error) => {
+      row.failed(session.core(), session.run_id(), &error);
+      true
+    }
     Ok(false) => {
+      session.lost_lease();
       life.cancel();
       session.sandbox().detach();
       false
@@ -102,13 +145,19 @@ pub async fn beating<T>(core: &Core, record: &LeaseRecord, work: impl Future<Out
   let mut beat = interval(beat_interval(core));
   beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
   beat.tick().await;
-  let mut held = true;
+  let (mut held, mut row) = (true, Row::default());
   tokio::pin!(work);
   loop {
     tokio::select! {
       biased;
       result = &mut work => return result,
-      _ = beat.tick(), if held => held = write_beat(core, &mut record).await.unwrap_or(true),
+      _ = beat.tick(), if held => match write_beat(core, &mut record).await {
+        Ok(still) => {
+          held = still;
+          row.went_well();
+        }
+        Err(error) => row.failed(core, &record.run_id, &error),
+      },
     }
   }
 }

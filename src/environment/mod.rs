@@ -2,7 +2,8 @@
 //!
 //! [`options`] are checked once. [`manifest`] says what is promised, [`spec`] makes a container of it, [`authorize`]
 //! decides on tool calls: pure. [`core`] is what the runs of an environment share; [`acquire`] gives a [`session`],
-//! whose [`operations`] end with its `release`; [`sweep`] finishes what dead hosts left.
+//! whose [`operations`] end with its `release`; [`sweep`] finishes what dead hosts left. An [`event`] tells an application
+//! what no result of a call does.
 
 pub mod acquire;
 pub mod authorize;
@@ -10,9 +11,11 @@ pub mod carrier;
 mod connect;
 pub mod core;
 mod create;
+pub mod event;
 mod heartbeat;
 mod host;
 pub mod manifest;
+mod observe;
 pub mod operations;
 pub mod options;
 mod release;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::event::Operation;
+use super::observe::DONE;
 use super::session::Session;
 use crate::cancel::Cancel;
 use crate::docker::Stdin;
@@ -48,6 +50,17 @@ impl Session {
     limit: Option<u64>,
     caller: &Cancel,
   ) -> Result<(WorkspacePath, FileRange)> {
+    let work = self.read_checked(path, offset, limit, caller);
+    self.observed(Operation::ReadFile, 0, work, |(_, range)| (DONE, range.data.len())).await
+  }
+
+  async fn read_checked(
+    &self,
+    path: &str,
+    offset: u64,
+    limit: Option<u64>,
+    caller: &Cancel,
+  ) -> Result<(WorkspacePath, FileRange)> {
     let path = WorkspacePath::parse(path)?;
     let cap = self.core().options.limits.max_file_bytes;
     let limit = limit.unwrap_or(cap).min(cap);
@@ -62,6 +75,17 @@ impl Session {
 
   /// Writes a file whole; returns its path and size.
   pub async fn write_file(
+    &self,
+    path: &str,
+    contents: Bytes,
+    mode: Option<u32>,
+    caller: &Cancel,
+  ) -> Result<(WorkspacePath, u64)> {
+    let (size, work) = (contents.len(), self.write_checked(path, contents, mode, caller));
+    self.observed(Operation::WriteFile, size, work, |_| (DONE, 0)).await
+  }
+
+  async fn write_checked(
     &self,
     path: &str,
     contents: Bytes,
@@ -100,6 +124,18 @@ impl Session {
     limit: Option<usize>,
     caller: &Cancel,
   ) -> Result<(WorkspacePath, Listing)> {
+    let work = self.list_checked(path, depth, limit, caller);
+    let paths = |listing: &Listing| listing.entries.iter().map(|entry| entry.path.len()).sum();
+    self.observed(Operation::List, 0, work, |(_, listing)| (DONE, paths(listing))).await
+  }
+
+  async fn list_checked(
+    &self,
+    path: &str,
+    depth: Option<u32>,
+    limit: Option<usize>,
+    caller: &Cancel,
+  ) -> Result<(WorkspacePath, Listing)> {
     let path = WorkspacePath::parse(path)?;
     let depth = depth.unwrap_or(1).clamp(1, MAX_LIST_DEPTH);
     let limit = limit.unwrap_or(DEFAULT_LIST_LIMIT).clamp(1, MAX_LIST_LIMIT);
@@ -114,13 +150,22 @@ impl Session {
 
   /// Runs a command to its end.
   pub async fn exec(&self, arguments: ExecArguments, caller: &Cancel) -> Result<CommandResult> {
-    let command = self.checked_command(arguments)?;
-    self
-      .operate(caller, |cancel| async move {
-        let _slot = self.process_slot(&cancel).await?;
-        self.sandbox().exec(command, &cancel).await
-      })
-      .await
+    let stdin = match &arguments.stdin {
+      Some(Stdin::Bytes(bytes)) => bytes.len(),
+      // The size of a stream is nobody's to know.
+      Some(Stdin::Stream(_) | Stdin::Empty) | None => 0,
+    };
+    let work = async {
+      let command = self.checked_command(arguments)?;
+      self
+        .operate(caller, |cancel| async move {
+          let _slot = self.process_slot(&cancel).await?;
+          self.sandbox().exec(command, &cancel).await
+        })
+        .await
+    };
+    let seen = |result: &CommandResult| (result.outcome.as_str(), result.stdout.len() + result.stderr.len());
+    self.observed(Operation::Exec, stdin, work, seen).await
   }
 
   fn checked_command(&self, arguments: ExecArguments) -> Result<Command> {

@@ -1,56 +1,112 @@
 //! The end of a session: keep the run for later, or remove all that it had.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
 use super::acquire::held;
 use super::core::Core;
 use super::create::remove_ours;
+use super::event::{Kind, Resource, Undone, millis};
 use super::heartbeat::beating;
 use super::session::Session;
 use super::snapshot;
 use super::status;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::store::lease::{LeaseRecord, SnapshotState};
 
 /// How long operations that are being cancelled may take to end before the container goes without them.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// What a release did.
+pub enum Ended {
+  /// Nothing: another holder has the run.
+  Lost,
+  /// All that the run had is removed.
+  Removed,
+  /// The run waits.
+  Kept {
+    /// Size of its snapshot.
+    bytes: u64,
+  },
+}
+
+/// What a release could not do, and why.
+pub struct Failed {
+  /// What.
+  pub undone: Undone,
+  /// Why.
+  pub error: Error,
+}
+
+impl Undone {
+  const fn because(self, error: Error) -> Failed {
+    Failed { undone: self, error }
+  }
+}
+
 /// Ends the session's operations and does what `status` asks for.
-pub async fn release(session: &Session, status: &str) -> Result<()> {
+pub async fn release(session: &Session, status: &str) -> Result<Ended, Failed> {
   session.life().cancel();
   session.running().close();
   let mut record = session.record().lock().await;
   let core = session.core();
-  let Some(found) = session.lease().await? else {
+  let Some(found) = session.lease().await.map_err(|error| Undone::Lease.because(error))? else {
     // Somebody else holds the run, or it is gone: nothing here is ours any more.
     let _drained = timeout(DRAIN_TIMEOUT, session.running().wait()).await;
-    return Ok(());
+    session.lost_lease();
+    return Ok(Ended::Lost);
   };
   // What others wrote into it is theirs.
   record.extra = found.extra;
   let _drained = beating(core, &record, timeout(DRAIN_TIMEOUT, session.running().wait())).await;
   if status::is_terminal(status) {
     record.status = status.to_owned();
-    remove_everything(core, &mut record).await
+    match remove_everything(core, &mut record).await {
+      Ok(()) => Ok(Ended::Removed),
+      Err(error) => {
+        if error.code() == ErrorCode::Conflict {
+          session.lost_lease();
+        }
+        Err(Undone::Removal.because(error))
+      }
+    }
   } else {
     keep(session, &mut record, status).await
   }
 }
 
-async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Result<()> {
+async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Result<Ended, Failed> {
   let core = session.core();
-  let saved = beating(core, record, snapshot::save(core, session.sandbox().as_ref(), record)).await;
+  let saved = beating(core, record, save_workspace(session, record)).await;
   record.snapshot_state = match (&saved, record.snapshot_state) {
-    (Ok(()), _) => SnapshotState::Current,
+    (Ok(_), _) => SnapshotState::Current,
     (Err(_), SnapshotState::None) => SnapshotState::None,
     (Err(_), _) => SnapshotState::Stale,
   };
   status.clone_into(&mut record.status);
   record.holder = None;
   record.expires_at = core.expiry();
-  core.leases.save(record, Some(record.fence)).await?;
+  let held = core.leases.save(record, Some(record.fence)).await;
+  if !held.map_err(|error| Undone::Lease.because(error))? {
+    session.lost_lease();
+    return Ok(Ended::Lost);
+  }
+  saved.map(|bytes| Ended::Kept { bytes }).map_err(|error| Undone::Snapshot.because(error))
+}
+
+/// Saves the workspace and tells whether that worked.
+async fn save_workspace(session: &Session, record: &LeaseRecord) -> Result<u64> {
+  let begun = Instant::now();
+  let saved = snapshot::save(session.core(), session.sandbox().as_ref(), record).await;
+  match &saved {
+    Ok(bytes) => session.emit(|| Kind::SnapshotSaved { bytes: *bytes, duration_ms: millis(begun) }),
+    Err(error) => {
+      session.look_for_loss(error);
+      let code = error.code().as_str();
+      session.emit(|| Kind::SnapshotFailed { code, duration_ms: millis(begun) });
+    }
+  }
   saved
 }
 
@@ -66,10 +122,15 @@ pub async fn remove_everything(core: &Core, record: &mut LeaseRecord) -> Result<
     return Err(held(&record.run_id));
   }
   match beating(core, record, remove_resources(core, record)).await {
-    Ok(()) => core.leases.remove(&record.key, record.fence).await.map(drop),
+    Ok(()) => {
+      let removed = core.leases.remove(&record.key, record.fence).await;
+      tell_left(core, record, Resource::Lease, &record.key, removed.map(drop))
+    }
     Err(error) => {
       record.holder = None;
-      core.leases.save(record, Some(record.fence)).await.ok();
+      let saved = core.leases.save(record, Some(record.fence)).await;
+      // The caller gets the first error; this one is only told.
+      let _told = tell_left(core, record, Resource::Lease, &record.key, saved.map(drop));
       Err(error)
     }
   }
@@ -84,21 +145,36 @@ pub async fn claim_and_remove(core: &Core, mut record: LeaseRecord) -> Result<()
   if !core.leases.save(&record, Some(fence)).await? {
     return Err(held(&record.run_id));
   }
-  remove_ours(core, &record.container_name, &record.token).await;
+  remove_ours(core, &record.run_id, &record.container_name, &record.token).await;
   remove_everything(core, &mut record).await
 }
 
 async fn remove_resources(core: &Core, record: &LeaseRecord) -> Result<()> {
-  core.engine.remove_container(&record.container_id).await.or_else(absent_is_fine)?;
-  if let Some(network) = &record.network_id {
-    core.engine.remove_network(network).await.or_else(absent_is_fine)?;
+  let container = core.engine.remove_container(&record.container_id).await;
+  tell_left(core, record, Resource::Container, &record.container_id, container)?;
+  if let Some(id) = &record.network_id {
+    tell_left(core, record, Resource::Network, id, core.engine.remove_network(id).await)?;
   }
-  for image in &record.image_ids {
-    core.engine.remove_image(image).await.or_else(absent_is_fine)?;
+  for id in &record.image_ids {
+    tell_left(core, record, Resource::Image, id, core.engine.remove_image(id).await)?;
   }
-  core.snapshots.remove(&record.key).await
+  let snapshot = core.snapshots.remove(&record.key).await;
+  tell_left(core, record, Resource::Snapshot, &record.key, snapshot)
 }
 
-fn absent_is_fine(error: Error) -> Result<()> {
-  if error.is_not_found() { Ok(()) } else { Err(error) }
+/// What is gone already is fine; what could not be removed is told, and stays an error.
+fn tell_left(
+  core: &Core,
+  record: &LeaseRecord,
+  resource: Resource,
+  id: &str,
+  removed: Result<()>,
+) -> Result<()> {
+  match removed {
+    Err(error) if !error.is_not_found() => {
+      core.events.left(Some(&record.run_id), resource, id, &error);
+      Err(error)
+    }
+    _ => Ok(()),
+  }
 }

@@ -3,15 +3,17 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::core::Core;
+use super::event::{Kind, millis};
 use super::heartbeat;
-use super::release;
+use super::release::{self, Ended, Failed};
 use crate::cancel::Cancel;
-use crate::error::{Error, Result, fail};
+use crate::error::{Error, Result, fail, shown};
 use crate::sandbox::Sandbox;
 use crate::store::lease::LeaseRecord;
 
@@ -36,6 +38,16 @@ struct Inner {
   running: TaskTracker,
   processes: Semaphore,
   released: AtomicBool,
+  told: Told,
+}
+
+/// What events have told of a session, each once.
+#[derive(Default)]
+pub(super) struct Told {
+  /// That its lease is lost.
+  pub lease: AtomicBool,
+  /// That its container is.
+  pub container: AtomicBool,
 }
 
 impl Session {
@@ -59,6 +71,7 @@ impl Session {
       running: TaskTracker::new(),
       processes: Semaphore::new(processes),
       released: AtomicBool::new(false),
+      told: Told::default(),
       core,
     }));
     heartbeat::start(&session);
@@ -83,6 +96,15 @@ impl Session {
   /// True once `release` was called.
   pub fn is_released(&self) -> bool {
     self.0.released.load(Ordering::Acquire)
+  }
+
+  /// The run's id within its scope.
+  pub fn run_id(&self) -> &str {
+    &self.0.run_id
+  }
+
+  pub(super) fn told(&self) -> &Told {
+    &self.0.told
   }
 
   pub(super) fn life(&self) -> &Cancel {
@@ -143,6 +165,9 @@ impl Session {
       }
       result = &mut work => result,
     };
+    if let Err(error) = &result {
+      self.look_for_loss(error);
+    }
     match result {
       Err(error) if error.is_cancelled() && !caller.is_cancelled() => Err(self.ended_error(error)),
       result => result,
@@ -154,6 +179,7 @@ impl Session {
     if self.is_holder().await? {
       return Ok(());
     }
+    self.lost_lease();
     self.0.life.cancel();
     Err(fail!(
       Conflict,
@@ -163,7 +189,7 @@ impl Session {
   }
 
   /// Ends the session. Never fails: what could not be done is marked on the lease, and `sweep` finishes it. Returns why
-  /// something could not be done, for events.
+  /// something could not be done, which an event tells too.
   pub async fn release(&self, status: &str) -> Option<Error> {
     if self.0.released.swap(true, Ordering::AcqRel) {
       // The first call is doing it; this one waits for it to be done.
@@ -171,9 +197,32 @@ impl Session {
       let _done = self.0.record.lock().await;
       return None;
     }
-    let failed = release::release(self, status).await.err();
+    let begun = Instant::now();
+    let result = release::release(self, status).await;
     self.0.sandbox.detach();
-    failed
+    self.tell_release(status, begun, &result);
+    result.err().map(|failed| failed.error)
+  }
+
+  fn tell_release(&self, status: &str, begun: Instant, result: &Result<Ended, Failed>) {
+    let (status, duration_ms) = (|| shown(status).to_owned(), millis(begun));
+    match result {
+      // `lease_lost` told it.
+      Ok(Ended::Lost) => {}
+      Ok(Ended::Removed) => {
+        self.emit(|| Kind::Released { status: status(), kept: false, snapshot_bytes: None, duration_ms })
+      }
+      Ok(Ended::Kept { bytes }) => self.emit(|| Kind::Released {
+        status: status(),
+        kept: true,
+        snapshot_bytes: Some(*bytes),
+        duration_ms,
+      }),
+      Err(Failed { undone, error }) => {
+        let code = error.code().as_str();
+        self.emit(|| Kind::ReleaseFailed { status: status(), undone: *undone, code, duration_ms });
+      }
+    }
   }
 
   fn released_error(&self) -> Error {

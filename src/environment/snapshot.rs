@@ -1,5 +1,10 @@
 //! The workspace of a run that waits: to the store and back, vetted both ways.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::StreamExt;
+
 use super::core::Core;
 use super::host::now_ms;
 use crate::archive::{ArchiveLimits, ReemitOptions, SymlinkRule, reemit};
@@ -11,8 +16,8 @@ use crate::sandbox::{Export, Sandbox};
 use crate::store::lease::LeaseRecord;
 use crate::store::snapshot::SnapshotMeta;
 
-/// A vetted tar of the workspace goes to the store, as it is read.
-pub async fn save(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord) -> Result<()> {
+/// A vetted tar of the workspace goes to the store, as it is read. Returns its size.
+pub async fn save(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord) -> Result<u64> {
   let cap = archive_cap(core.options.limits.max_workspace_bytes);
   let Export { tar, base } = sandbox.export(cap, &Cancel::new()).await?;
   let meta = SnapshotMeta {
@@ -21,7 +26,14 @@ pub async fn save(core: &Core, sandbox: &dyn Sandbox, record: &LeaseRecord) -> R
     created_at: now_ms(),
     extra: serde_json::Map::new(),
   };
-  core.snapshots.save(&record.key, meta, reemit(tar, vetting(core, base))).await
+  let size = Arc::new(AtomicU64::new(0));
+  let counter = Arc::clone(&size);
+  let counted = reemit(tar, vetting(core, base)).inspect(move |piece| {
+    let bytes = piece.as_ref().map_or(0, |piece| piece.len() as u64);
+    counter.fetch_add(bytes, Ordering::Relaxed);
+  });
+  core.snapshots.save(&record.key, meta, counted.boxed()).await?;
+  Ok(size.load(Ordering::Relaxed))
 }
 
 /// The tar that a run's snapshot holds, vetted again while it is read: a store may be files or code of the application.

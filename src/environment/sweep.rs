@@ -1,9 +1,12 @@
 //! Cleaning up after hosts that died: leases of this owner that ended, containers of this owner that no lease holds.
 
+use std::time::Instant;
+
 use serde::Serialize;
 
 use super::core::Core;
 use super::create::nonce;
+use super::event::{Kind, Resource, millis};
 use super::host::{Maker, now_ms};
 use super::release::claim_and_remove;
 use super::spec;
@@ -30,7 +33,7 @@ pub struct SweepReport {
 /// Removes what this owner left. Never another owner's, another fingerprint's, or what a live lease holds.
 pub async fn sweep(core: &Core) -> Result<SweepReport> {
   core.check_open()?;
-  let mut report = SweepReport::default();
+  let (mut report, begun) = (SweepReport::default(), Instant::now());
   let records = core.leases.list(&core.owner_id).await?;
   for record in
     records.into_iter().filter(|record| record.fingerprint.as_str() == core.fingerprint().unwrap_or_default())
@@ -43,10 +46,19 @@ pub async fn sweep(core: &Core) -> Result<SweepReport> {
       match core.engine.remove_container(&container.id).await {
         Ok(()) => report.removed_containers.push(name),
         Err(gone) if gone.is_not_found() => {}
-        Err(error) => report.failures.push(format!("container {name}: {error}")),
+        Err(error) => {
+          core.events.left(None, Resource::Container, &name, &error);
+          report.failures.push(format!("container {name}: {error}"));
+        }
       }
     }
   }
+  core.events.emit(None, || Kind::Swept {
+    expired_runs: report.expired_runs.len(),
+    removed_containers: report.removed_containers.len(),
+    failures: report.failures.len(),
+    duration_ms: millis(begun),
+  });
   Ok(report)
 }
 

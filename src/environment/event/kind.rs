@@ -1,0 +1,184 @@
+//! The kinds of events and the words in their fields.
+
+use serde::Serialize;
+
+/// What happened. Durations are whole milliseconds, sizes bytes, codes those of errors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Kind {
+  /// The image was fetched.
+  ImagePulled {
+    /// Its name, as the options have it.
+    image: String,
+    /// How long that took.
+    duration_ms: u64,
+  },
+  /// An attempt to use the resident transport failed, and `auto` goes on with the other one.
+  TransportFallback {
+    /// Why.
+    reason: String,
+  },
+  /// A run was acquired.
+  Acquired {
+    /// Where its container comes from.
+    how: How,
+    /// `resident` or `exec`.
+    transport: &'static str,
+    /// Why `auto` could not have the resident transport.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fallback_reason: Option<String>,
+    /// How long that took.
+    duration_ms: u64,
+  },
+  /// An operation of a session ended, or was refused.
+  Operation {
+    /// Which.
+    operation: Operation,
+    /// How a command ended; `done` for files; `failed` where there is an error.
+    outcome: &'static str,
+    /// The error's code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    /// How long it took.
+    duration_ms: u64,
+    /// Standard input, 0 where that is a stream, or what was to be written.
+    bytes_in: u64,
+    /// Both outputs, or what was read, or the paths that a listing found.
+    bytes_out: u64,
+  },
+  /// The lease could not be renewed; told once until it can be again.
+  HeartbeatFailed {
+    /// The error's code.
+    code: &'static str,
+  },
+  /// Another holder has the run, or its record is gone. Told once for each session.
+  LeaseLost,
+  /// The run's container can serve nobody any more. Told once for each session.
+  ContainerLost {
+    /// What operations fail with.
+    code: &'static str,
+    /// Why it ended.
+    reason: String,
+  },
+  /// The workspace was saved.
+  SnapshotSaved {
+    /// Size of the tar.
+    bytes: u64,
+    /// How long that took.
+    duration_ms: u64,
+  },
+  /// The workspace could not be saved.
+  SnapshotFailed {
+    /// The error's code.
+    code: &'static str,
+    /// How long it was tried.
+    duration_ms: u64,
+  },
+  /// A session was released and all was done that its status asks for.
+  Released {
+    /// The status.
+    status: String,
+    /// Container, snapshot and lease wait for the next acquire.
+    kept: bool,
+    /// Size of the snapshot that was saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot_bytes: Option<u64>,
+    /// How long that took.
+    duration_ms: u64,
+  },
+  /// A session was released and not all was done.
+  ReleaseFailed {
+    /// The status.
+    status: String,
+    /// What was not done.
+    undone: Undone,
+    /// The error's code.
+    code: &'static str,
+    /// How long it was tried.
+    duration_ms: u64,
+  },
+  /// Something that should be gone, or up to date, is not.
+  CleanupFailed {
+    /// What it is.
+    resource: Resource,
+    /// Its name or id; a key for leases and snapshots.
+    id: String,
+    /// The error's code.
+    code: &'static str,
+    /// The engine's words. A store's are left out, since it may quote what it holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+  },
+  /// A sweep ended.
+  Swept {
+    /// Runs that were ended.
+    expired_runs: usize,
+    /// Containers without a lease that were removed.
+    removed_containers: usize,
+    /// What could not be removed.
+    failures: usize,
+    /// How long that took.
+    duration_ms: u64,
+  },
+  /// The environment was closed.
+  Closed {
+    /// How long that took.
+    duration_ms: u64,
+  },
+}
+
+/// Where the container of an acquired run comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+  /// It is new.
+  Started,
+  /// It waited for this run since a release.
+  Resumed,
+  /// Its holder died or fell silent.
+  TakenOver,
+  /// It is new, with the workspace of a snapshot.
+  Restored,
+}
+
+/// An operation of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+  /// A command.
+  Exec,
+  /// Reading a file.
+  ReadFile,
+  /// Writing a file.
+  WriteFile,
+  /// Listing a directory.
+  List,
+}
+
+/// What a release could not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undone {
+  /// The lease could not be read or written.
+  Lease,
+  /// The workspace could not be saved; the run is kept all the same.
+  Snapshot,
+  /// Not all of the run could be removed.
+  Removal,
+}
+
+/// Something that a run has on the engine or in a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+  /// On the engine.
+  Container,
+  /// On the engine.
+  Network,
+  /// On the engine.
+  Image,
+  /// In the snapshot store.
+  Snapshot,
+  /// In the lease store: left there, or not brought up to date.
+  Lease,
+}
