@@ -223,7 +223,7 @@ impl Command {
       Ok(0) => {
         self.phase = Phase::Running;
         let pid = self.pid.unsigned_abs();
-        context.link.say(self.op, &ToHost::Started(Started::Command { pid }));
+        context.link.hint(self.op, &ToHost::Started(Started::Command { pid }), context.now);
       }
       Ok(_) => {
         let (stage, errno) = failure(said);
