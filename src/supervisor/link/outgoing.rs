@@ -107,6 +107,11 @@ impl Outgoing {
     Ok(Pushed::Taken)
   }
 
+  /// Writes what the stream takes now, what is in no hurry too: nothing is written after this.
+  pub fn flush(&self) {
+    self.write_now(&mut self.queue());
+  }
+
   /// Resolves when there may be room. Ask for it before [`Self::push`], or the moment may pass unseen.
   pub fn room(&self) -> tokio::sync::futures::Notified<'_> {
     self.room.notified()
