@@ -132,11 +132,12 @@ impl Supervisor {
 
   fn turn(&mut self) -> Result<(), End> {
     self.wait()?;
-    let (mut input, mut children, mut over) = (false, false, false);
+    let (mut input, mut children, mut over, mut knock) = (false, false, false, false);
     for owner in self.set.ready() {
       match owner {
         INPUT => input = true,
-        OUTPUT | DOOR => {}
+        OUTPUT => {}
+        DOOR => knock = true,
         BRIDGE => over = true,
         CHILDREN => children = true,
         _ => self.operations.wake(owner - FIRST_OPERATION),
@@ -150,7 +151,9 @@ impl Supervisor {
     } else if input {
       self.read()?;
     }
-    self.attend_door();
+    if knock || self.door.as_ref().is_some_and(Door::is_occupied) {
+      self.attend_door();
+    }
     self.work()?;
     self.flush()?;
     if self.link.dead_man_at().is_some_and(|at| Instant::now() >= at) { Err(End::DeadMan) } else { Ok(()) }
