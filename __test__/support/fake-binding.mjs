@@ -189,7 +189,7 @@ export function fakeBinding(overrides = {}) {
   })
 
   const binding = {
-    abi: () => 2,
+    abi: () => 3,
     errorCodes: () => CODES.split(' '),
     CancelToken,
     dockerConnect: (...args) => answer('dockerConnect', args, () => docker('node')),

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 pub use opening::{Previous, Via};
-pub use operation::Operation;
+pub use operation::{Operation, Sink};
 use outgoing::{Outgoing, Pushed};
 
 use super::wire::{

@@ -1,5 +1,8 @@
 //! One operation of a link, from its request to its last word.
 
+mod paced;
+
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +16,8 @@ use crate::docker::Stdin;
 use crate::error::{Result, fail};
 use crate::supervisor::wire::{Credit, Data, MAX_DATA, Reply, SendWindow, Stream, ToInside};
 
+pub use paced::Sink;
+
 /// An operation that was cancelled ends with its last word. One that does not within this time leaves the link broken:
 /// the supervisor cannot end the command, and the container has to go.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,6 +27,8 @@ pub struct Operation {
   link: Link,
   op: u64,
   events: mpsc::UnboundedReceiver<Event>,
+  /// What came while only control was asked for.
+  held: VecDeque<Event>,
   input: SendWindow,
   input_ended: bool,
   done: bool,
@@ -29,12 +36,23 @@ pub struct Operation {
 
 impl Operation {
   pub(super) const fn new(link: Link, op: u64, events: mpsc::UnboundedReceiver<Event>) -> Self {
-    Self { link, op, events, input: SendWindow::new(initial_window()), input_ended: false, done: false }
+    Self {
+      link,
+      op,
+      events,
+      held: VecDeque::new(),
+      input: SendWindow::new(initial_window()),
+      input_ended: false,
+      done: false,
+    }
   }
 
   /// The next event. A piece of output counts as read when this returns it.
   pub async fn next(&mut self) -> Result<Event> {
-    let Some(event) = self.events.recv().await else { return Err(self.link.shared().reason()) };
+    let event = match self.held.pop_front() {
+      Some(event) => event,
+      None => self.events.recv().await.ok_or_else(|| self.link.shared().reason())?,
+    };
     match &event {
       Event::Data(stream, bytes) => {
         if let Some(limit) = self.link.shared().consumed(self.op, *stream, bytes.len() as u64) {
@@ -46,6 +64,21 @@ impl Operation {
       Event::Started(_) | Event::End(_) | Event::Exited(_) => {}
     }
     Ok(event)
+  }
+
+  /// The next event that no reader of output has to make room for. What such a reader must take waits, within the windows.
+  async fn next_control(&mut self) -> Result<Event> {
+    loop {
+      match self.events.recv().await {
+        Some(Event::Credit(limit)) => {
+          self.input.raise(limit);
+          return Ok(Event::Credit(limit));
+        }
+        Some(event @ (Event::Started(_) | Event::Exited(_))) => return Ok(event),
+        Some(event) => self.held.push_back(event),
+        None => return Err(self.link.shared().reason()),
+      }
+    }
   }
 
   /// Goes on until the last word, with `stdin` as its input, every event to `sink`. On cancellation the operation is
