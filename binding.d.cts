@@ -276,24 +276,12 @@ export declare function jsLeaseStore(dispatch: (call: StoreCall) => void): Lease
 /** Snapshots in a store that the application wrote. */
 export declare function jsSnapshotStore(dispatch: (call: StoreCall) => void): SnapshotStoreHandle
 
-/** One entry of a listing. */
-export interface ListedEntry {
-  /** Path relative to the workspace. */
-  path: string
-  /** `file`, `directory`, `symlink` or `other`. */
-  type: string
-  /** Size in bytes; 0 for what is no file. */
-  size: number
-  /** Permission bits. */
-  mode: number
-}
-
 /** A listing. */
 export interface ListResult {
   /** Path relative to the workspace. */
   path: string
-  /** Sorted entries. */
-  entries: Array<ListedEntry>
+  /** Sorted entries, each `{ path, type, size, mode }`, as JSON: an object made through Node-API costs ten times as much. */
+  entriesJson: string
   /** There are more. */
   truncated: boolean
 }

@@ -3,6 +3,7 @@
 import { PassThrough, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import Docker from 'dockerode'
+import { extract, pack } from 'tar-stream'
 
 /** A container with the same limits, and what is measured in it. */
 export async function startPeer({ socketPath, image, cpus }) {
@@ -42,7 +43,7 @@ export async function startPeer({ socketPath, image, cpus }) {
     docker.modem.demuxStream(stream, out, err)
     const stdout = buffer(out)
     err.resume()
-    if (input !== undefined) Readable.from([input]).pipe(stream)
+    if (input !== undefined) (Buffer.isBuffer(input) ? Readable.from([input]) : input).pipe(stream)
     await new Promise((resolve, reject) => stream.on('end', resolve).on('error', reject))
     out.end()
     const { ExitCode } = await started.inspect()
@@ -63,6 +64,23 @@ export async function startPeer({ socketPath, image, cpus }) {
       await exec(['/bin/sh', '-c', 'cat >"$1"', 'sh', path], contents)
     },
     list: path => exec(['/usr/bin/find', path, '-maxdepth', '1', '-exec', 'stat', '-c', '%f %s %n', '{}', '+']),
+    // As the archive calls cannot reach a tmpfs, by the container's own tar.
+    putTar: async (folder, name, contents) => {
+      const packed = pack()
+      packed.entry({ name, mode: 0o644 }, contents)
+      packed.finalize()
+      await exec(['/bin/tar', '-x', '-f', '-', '-C', folder], packed)
+    },
+    getTar: async (folder, name) => {
+      await exec(['/usr/bin/realpath', `${folder}/${name}`])
+      const unpacked = extract()
+      const contents = new Promise((resolve, reject) => {
+        unpacked.on('entry', (_header, stream, next) => buffer(stream).then(resolve, reject).finally(next))
+        unpacked.on('error', reject)
+      })
+      unpacked.end(await exec(['/bin/tar', '-c', '-f', '-', '-C', folder, name]))
+      return contents
+    },
     createAndStart: async () => {
       const made = await create()
       await made.start()

@@ -89,7 +89,8 @@ export interface NativeFileRange {
 
 export interface NativeListing {
   path: string
-  entries: { path: string; type: string; size: number; mode: number }[]
+  /** `{ path, type, size, mode }[]` */
+  entriesJson: string
   truncated: boolean
 }
 

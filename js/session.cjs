@@ -90,8 +90,7 @@ function operations(binding, handle) {
       const listing = await withSignal(binding, signal, `Listing ${quote(path)}`, token =>
         handle.list(path, levels, most, token),
       )
-      const entries = listing.entries.map(({ path, type, size, mode }) => ({ path, type, size, mode }))
-      return { path: listing.path, entries, truncated: listing.truncated }
+      return { path: listing.path, entries: JSON.parse(listing.entriesJson), truncated: listing.truncated }
     },
   }
 }

@@ -382,8 +382,8 @@ async fn a_false_welcome_is_unsupported_and_auto_goes_without() {
         peer.idle().await;
       }),
     ),
-    ("did not answer within 10 s", act!(|peer, _op| { peer.idle().await })),
-    ("did not answer within 10 s", act!(|peer, _op| { while peer.output(&[0xA5; MAX_DATA]).await {} })),
+    ("did not answer within 10.0 s", act!(|peer, _op| { peer.idle().await })),
+    ("did not answer within 10.0 s", act!(|peer, _op| { while peer.output(&[0xA5; MAX_DATA]).await {} })),
     (
       "broke the rules of the stream",
       act!(|peer, _op| {

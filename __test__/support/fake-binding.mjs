@@ -114,9 +114,11 @@ export function fakeBinding(overrides = {}) {
       writeText: method('writeText', async (path, contents, encoding) => write(path, Buffer.from(contents, encoding))),
       list: method('list', async path => ({
         path,
-        entries: [...workspace.keys()]
-          .toSorted()
-          .map(path => ({ path, type: 'file', size: workspace.get(path).length, mode: 0o644 })),
+        entriesJson: JSON.stringify(
+          [...workspace.keys()]
+            .toSorted()
+            .map(path => ({ path, type: 'file', size: workspace.get(path).length, mode: 0o644 })),
+        ),
         truncated: false,
       })),
       exec: method('exec', async (json, stdin) => {

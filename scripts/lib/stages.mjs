@@ -30,6 +30,7 @@ export const STAGES = {
   rust: { needs: ['build', 'engine'], run: rust },
   bun: { needs: ['build', 'engine'], run: bun },
   node: { needs: ['build', 'engine'], run: node },
+  exec: { needs: ['build', 'engine'], run: exec },
   types: { needs: ['setup'], run: types },
   pack: { needs: ['build', 'engine'], run: pack },
 }
@@ -73,6 +74,13 @@ async function bun({ env }) {
 
 async function node({ env }) {
   return totalsOf('node', await runNode([...testFiles(TESTS), ...testFiles(LIVE)], env))
+}
+
+// The session's tests once more over the other transport. Those that choose their transport themselves have been run.
+async function exec({ env }) {
+  const choosing = ['bare-image', 'fallback', 'gvisor', 'resident']
+  const files = testFiles(LIVE).filter(file => !choosing.some(name => file.endsWith(`/${name}.test.mjs`)))
+  return totalsOf('node', await runNode(files, { ...env, SANDBOX_TEST_TRANSPORT: 'exec' }))
 }
 
 async function pack({ env }) {

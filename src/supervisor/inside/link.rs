@@ -13,6 +13,8 @@ use crate::supervisor::wire::{
 const OUT_HIGH: usize = 256 * 1024;
 /// Room for the pieces of one more turn and for every reply that can be due at once.
 const OUT_CAPACITY: usize = 2 * OUT_HIGH + MAX_PAYLOAD;
+/// How long what is in no hurry waits for company: longer than most short commands take to end.
+const HINT_DELAY: Duration = Duration::from_millis(2);
 /// A container whose host died before its first word ends itself after this long.
 const FIRST_HELLO: Duration = Duration::from_secs(60);
 
@@ -24,6 +26,8 @@ pub struct Link {
   token: Option<Token>,
   out: Vec<u8>,
   written: usize,
+  /// All that waits is hints, since then.
+  hints: Option<Instant>,
   /// The holder's stream is over, and no other holder has come.
   left: bool,
   dead_man: Option<Duration>,
@@ -48,6 +52,7 @@ impl Link {
       token: None,
       out: Vec::with_capacity(OUT_CAPACITY),
       written: 0,
+      hints: None,
       left: false,
       dead_man: Some(FIRST_HELLO),
       heard: Instant::now(),
@@ -89,6 +94,7 @@ impl Link {
   /// Frames go elsewhere from now on: what was not written, or half written, to the old stream is dropped. Replies are
   /// said again to whoever comes next.
   pub fn restart(&mut self) {
+    self.hints = None;
     self.out.clear();
     self.written = 0;
   }
@@ -112,8 +118,24 @@ impl Link {
   /// Sends a message that must arrive: replies and the like, whose number the table bounds.
   pub fn say(&mut self, op: u64, message: &ToHost<'_>) {
     if let Some(encoder) = self.encoder.as_ref().filter(|_| !self.left) {
+      self.hints = None;
       let _ = message.encode(encoder, op, &mut self.out);
     }
+  }
+
+  /// Sends a message that must arrive and is worth no write of its own: it goes with the next one, or by itself after
+  /// [`HINT_DELAY`]. Each write wakes up three programs on its way to the host.
+  pub fn hint(&mut self, op: u64, message: &ToHost<'_>, now: Instant) {
+    let alone = !self.wants_to_write();
+    self.say(op, message);
+    if alone {
+      self.hints = Some(now);
+    }
+  }
+
+  /// When hints go by themselves.
+  pub fn hints_due(&self) -> Option<Instant> {
+    self.hints.map(|since| since + HINT_DELAY)
   }
 
   /// Sends a message that may be left out when the holder does not read.
@@ -151,6 +173,7 @@ impl Link {
     let filled = fill(self.out.get_mut(contents..).unwrap_or_default());
     match filled {
       Ok(count @ 1..) => {
+        self.hints = None;
         self.out.truncate(contents + count);
         let _ = encoder.finish(&mut self.out, start, Kind::Data, op);
       }
@@ -160,8 +183,13 @@ impl Link {
   }
 
   /// Whether something waits to be written.
-  pub fn wants_to_write(&self) -> bool {
+  pub const fn wants_to_write(&self) -> bool {
     self.written < self.out.len()
+  }
+
+  /// Whether it should be written now.
+  pub fn must_write(&self, now: Instant) -> bool {
+    self.wants_to_write() && self.hints_due().is_none_or(|due| now >= due)
   }
 
   /// Writes what can be written now. An error: nobody will ever read it there.
@@ -174,6 +202,7 @@ impl Link {
         Err(error) => return Err(error),
       }
     }
+    self.hints = None;
     // Moves the rest to the front seldom enough that each byte is moved at most once.
     if self.written * 2 >= self.out.len() {
       self.out.drain(..self.written);

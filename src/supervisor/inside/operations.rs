@@ -174,7 +174,9 @@ impl Operations {
       ToInside::TarOut(request) => {
         packing::Packing::open(op, request, context).map(|packing| Work::Packing(Box::new(packing)))
       }
-      ToInside::TarIn(request) => Ok(Work::Unpacking(Box::new(unpacking::Unpacking::open(op, request)))),
+      ToInside::TarIn(request) => {
+        Ok(Work::Unpacking(Box::new(unpacking::Unpacking::open(op, request, context.link))))
+      }
       ToInside::SelfTest => Attack::start(self.take_tag(), context).map(Work::Attack),
       _ => Err(failed(Failure::Unsupported, 0)),
     }

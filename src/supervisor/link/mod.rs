@@ -1,6 +1,7 @@
 //! The host's end of the stream to a supervisor: one connection, many operations. Nothing that is heard is trusted:
 //! what breaks the rules breaks the link, with a typed error for every operation, and never the process.
 
+mod inbox;
 mod opening;
 mod operation;
 mod outgoing;
@@ -12,15 +13,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use inbox::Inbox;
 pub use opening::{Previous, Via};
 pub use operation::{Operation, Sink};
-use outgoing::{Outgoing, Pushed};
+use outgoing::{Hurry, Outgoing, Pushed};
 
 use super::wire::{
-  CommandEnd, Credit, Encoder, FlowError, INITIAL_WINDOW, ReceiveWindow, Refusal, Reply, Started, Stream,
-  ToInside, Token, Welcome, WireError,
+  CommandEnd, Credit, Encoder, INITIAL_WINDOW, Refusal, Reply, Started, Stream, ToInside, Token, Welcome,
+  WireError,
 };
 use crate::cancel::Cancel;
 use crate::docker::Engine;
@@ -73,6 +75,7 @@ struct Life(Arc<Shared>);
 
 impl Drop for Life {
   fn drop(&mut self) {
+    self.0.outgoing.flush();
     self.0.life.cancel();
   }
 }
@@ -91,13 +94,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Slots {
-  operations: HashMap<u64, Slot>,
+  operations: HashMap<u64, Inbox>,
   welcome: Option<oneshot::Sender<Result<Welcome>>>,
-}
-
-struct Slot {
-  events: mpsc::UnboundedSender<Event>,
-  windows: [ReceiveWindow; 3],
 }
 
 impl Link {
@@ -120,15 +118,15 @@ impl Link {
   pub async fn request(&self, request: ToInside<'_>) -> Result<Operation> {
     let shared = self.shared();
     let op = shared.next_op.fetch_add(1, Ordering::Relaxed);
-    let (events, told) = mpsc::unbounded_channel();
+    let inbox = Inbox::default();
     {
       let mut slots = shared.slots();
       if shared.life.is_cancelled() {
         return Err(shared.reason());
       }
-      slots.operations.insert(op, Slot { events, windows: [ReceiveWindow::new(u64::from(WINDOW)); 3] });
+      slots.operations.insert(op, inbox.clone());
     }
-    let operation = Operation::new(self.clone(), op, told);
+    let operation = Operation::new(self.clone(), op, inbox);
     shared.send(&request, op).await?;
     Ok(operation)
   }
@@ -190,10 +188,12 @@ impl Shared {
     }
   }
 
-  /// Sends a frame that nobody waits for and that must not wait for others.
-  fn send_lazily(&self, message: &ToInside<'_>, op: u64) {
-    // Acknowledgements and the like are within every bound of the encoder.
-    self.outgoing.push_lazily(|out| message.encode(&self.encoder, op, out)).ok();
+  /// Sends a small frame that must not wait for others.
+  fn send_small(&self, hurry: Hurry, message: &ToInside<'_>, op: u64) {
+    // Small frames are within every bound of the encoder.
+    if let Ok(Pushed::Full) = self.outgoing.push_always(hurry, |out| message.encode(&self.encoder, op, out)) {
+      self.break_off(fail!(ContainerLost, "The sandbox's process 1 does not read what it is told."));
+    }
   }
 
   /// Whether somebody froze the container, so that nothing in it can answer.
@@ -204,13 +204,14 @@ impl Shared {
   /// Ends the link: every operation learns why.
   fn break_off(&self, error: Error) {
     let reason = self.broken.get_or_init(|| error).clone();
+    self.outgoing.flush();
     self.life.cancel();
     let mut slots = self.slots();
     if let Some(welcome) = slots.welcome.take() {
       // Nobody may wait for it any more.
       welcome.send(Err(reason)).ok();
     }
-    slots.operations.clear();
+    slots.operations.drain().for_each(|(_, inbox)| inbox.close());
   }
 
   fn reason(&self) -> Error {
@@ -221,33 +222,19 @@ impl Shared {
       .unwrap_or_else(|| fail!(ContainerLost, "The stream to the sandbox was closed."))
   }
 
-  /// A piece of an operation's output arrived.
-  fn receive(&self, op: u64, stream: Stream, offset: u64, bytes: &[u8]) -> Result<(), FlowError> {
-    let mut slots = self.slots();
-    // An operation that nobody waits for any more may still send what was granted.
-    let Some(slot) = slots.operations.get_mut(&op) else { return Ok(()) };
-    if let Some(window) = slot.windows.get_mut(stream as usize) {
-      window.receive(offset, bytes.len() as u64)?;
-    }
-    slot.events.send(Event::Data(stream, Bytes::copy_from_slice(bytes))).ok();
-    Ok(())
+  /// The inbox of an operation. One that nobody waits for any more may still send what was granted.
+  fn inbox(&self, op: u64) -> Option<Inbox> {
+    self.slots().operations.get(&op).cloned()
   }
 
-  fn tell(&self, op: u64, event: Event) {
-    let mut slots = self.slots();
-    if matches!(event, Event::Done(_)) {
-      if let Some(slot) = slots.operations.remove(&op) {
-        slot.events.send(event).ok();
-      }
-    } else if let Some(slot) = slots.operations.get(&op) {
-      slot.events.send(event).ok();
+  /// The last word on an operation arrived.
+  fn finish(&self, op: u64, reply: Reply) {
+    let inbox = self.slots().operations.remove(&op);
+    if let Some(inbox) = inbox {
+      inbox.done(reply);
     }
-  }
-
-  /// `count` bytes of a stream found their reader; the new limit, where one is due.
-  fn consumed(&self, op: u64, stream: Stream, count: u64) -> Option<u64> {
-    let mut slots = self.slots();
-    slots.operations.get_mut(&op)?.windows.get_mut(stream as usize)?.consume(count)
+    // The reply is in this process now.
+    self.send_small(Hurry::None, &ToInside::Ack, op);
   }
 
   fn welcomed(&self, answer: Result<Welcome, Refusal>) {

@@ -14,6 +14,8 @@ use crate::supervisor::wire::WireError;
 
 /// With so many bytes waiting nothing more is taken. One frame of at most 1.3 MiB may be above it.
 const HIGH: usize = 256 * 1024;
+/// And for small frames that must not wait this is the end: some ten thousand of them above the largest frame.
+const HARD: usize = 4 * 1024 * 1024;
 /// What can wait, waits so long for something that cannot, and goes with it.
 const LAZY_DELAY: Duration = Duration::from_millis(10);
 /// But no more of it than this: the replies that are acknowledged hold places inside.
@@ -36,6 +38,15 @@ struct Queue {
   /// Frames that can wait, where there are no others.
   lazy: usize,
   failed: bool,
+}
+
+/// Whether a small frame is written at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hurry {
+  /// Now.
+  Now,
+  /// With the next one, or by itself a little later.
+  None,
 }
 
 /// What became of a frame.
@@ -71,25 +82,34 @@ impl Outgoing {
     Ok(Pushed::Taken)
   }
 
-  /// Takes a small frame that is in no hurry, however much waits: it goes with the next one, or by itself a little later.
-  pub fn push_lazily(
+  /// Takes a small frame that must not wait for others, such as a cancellation or what more may be sent. [`Pushed::Full`]
+  /// where the peer has caused so many and reads none that it cannot be ours.
+  pub fn push_always(
     &self,
+    hurry: Hurry,
     encode: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>,
-  ) -> Result<(), WireError> {
+  ) -> Result<Pushed, WireError> {
     let mut queue = self.queue();
+    if queue.waiting() > HARD {
+      return Ok(Pushed::Full);
+    }
     let idle = queue.waiting() == 0;
     encode(&mut queue.bytes)?;
-    if idle || queue.lazy > 0 {
+    if hurry == Hurry::None && (idle || queue.lazy > 0) && queue.lazy < MAX_LAZY {
       queue.lazy += 1;
-    }
-    if queue.lazy > MAX_LAZY {
+    } else {
       queue.lazy = 0;
       self.write_now(&mut queue);
     }
     if queue.waiting() > 0 {
       self.work.notify_one();
     }
-    Ok(())
+    Ok(Pushed::Taken)
+  }
+
+  /// Writes what the stream takes now, what is in no hurry too: nothing is written after this.
+  pub fn flush(&self) {
+    self.write_now(&mut self.queue());
   }
 
   /// Resolves when there may be room. Ask for it before [`Self::push`], or the moment may pass unseen.

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::interval;
 
-use super::{Event, Shared};
+use super::Shared;
+use super::outgoing::Hurry;
 use crate::docker::attach::AttachRead;
 use crate::error::{Error, fail};
 use crate::limits::HEARTBEAT_INTERVAL;
@@ -16,11 +17,11 @@ const MISSED_HEARTBEATS: u64 = 6;
 
 /// Starts the tasks; they end with the link's life.
 pub fn start(shared: &Arc<Shared>, read: AttachRead) {
-  let answered = Arc::new(AtomicU64::new(0));
+  let beats = Arc::new(Beats::default());
   let life = || shared.life.clone();
-  tokio::spawn(until(life(), reading(Arc::clone(shared), read, Arc::clone(&answered))));
+  tokio::spawn(until(life(), reading(Arc::clone(shared), read, Arc::clone(&beats))));
   tokio::spawn(until(life(), writing(Arc::clone(shared))));
-  tokio::spawn(until(life(), beating(Arc::clone(shared), answered)));
+  tokio::spawn(until(life(), beating(Arc::clone(shared), beats)));
 }
 
 async fn until(life: crate::cancel::Cancel, task: impl Future<Output = ()>) {
@@ -31,7 +32,7 @@ async fn until(life: crate::cancel::Cancel, task: impl Future<Output = ()>) {
   }
 }
 
-async fn reading(shared: Arc<Shared>, mut read: AttachRead, answered: Arc<AtomicU64>) {
+async fn reading(shared: Arc<Shared>, mut read: AttachRead, beats: Arc<Beats>) {
   let mut decoder = Decoder::for_host(shared.encoder.key(), shared.encoder.fence());
   loop {
     let bytes = match read.next().await {
@@ -44,7 +45,7 @@ async fn reading(shared: Arc<Shared>, mut read: AttachRead, answered: Arc<Atomic
       let taken = decoder.feed(rest);
       rest = rest.get(taken..).unwrap_or_default();
       while let Some(frame) = decoder.next_frame() {
-        if let Err(error) = hand_out(&shared, &frame, &answered) {
+        if let Err(error) = hand_out(&shared, &frame, &beats) {
           return shared.break_off(error);
         }
       }
@@ -53,27 +54,50 @@ async fn reading(shared: Arc<Shared>, mut read: AttachRead, answered: Arc<Atomic
 }
 
 /// Takes one frame. What breaks the rules of the protocol ends the link: the other end is not our supervisor.
-fn hand_out(shared: &Shared, frame: &Frame<'_>, answered: &AtomicU64) -> Result<(), Error> {
+fn hand_out(shared: &Shared, frame: &Frame<'_>, beats: &Beats) -> Result<(), Error> {
   let op = frame.op;
-  match ToHost::decode(frame).map_err(|error| foreign(&error))? {
-    ToHost::Welcome(welcome) => shared.welcomed(Ok(welcome)),
-    ToHost::Refused(refusal) => shared.welcomed(Err(refusal)),
-    ToHost::Heartbeat(number) => answered.store(number, Ordering::Relaxed),
-    ToHost::Notice(..) => {}
-    ToHost::Started(started) => shared.tell(op, Event::Started(started)),
-    ToHost::Data(data) => {
-      shared.receive(op, data.stream, data.offset, data.bytes).map_err(|error| foreign(&error))?;
+  let message = ToHost::decode(frame).map_err(|error| foreign(&error))?;
+  let inbox = || shared.inbox(op);
+  let told = match message {
+    ToHost::Welcome(welcome) => {
+      shared.welcomed(Ok(welcome));
+      Ok(())
     }
-    ToHost::End(stream) => shared.tell(op, Event::End(stream)),
-    ToHost::Credit(credit) => shared.tell(op, Event::Credit(credit.limit)),
-    ToHost::Exited(end) => shared.tell(op, Event::Exited(end)),
+    ToHost::Refused(refusal) => {
+      shared.welcomed(Err(refusal));
+      Ok(())
+    }
+    ToHost::Heartbeat(number) => return beats.answered(number),
+    ToHost::Notice(..) => Ok(()),
+    ToHost::Started(started) => inbox().map_or(Ok(()), |inbox| inbox.started(started)),
+    ToHost::Data(data) => inbox().map_or(Ok(()), |inbox| inbox.data(&data)),
+    ToHost::End(stream) => inbox().map_or(Ok(()), |inbox| inbox.end(stream)),
+    ToHost::Credit(credit) => inbox().map_or(Ok(()), |inbox| inbox.credit(credit.stream, credit.limit)),
+    ToHost::Exited(end) => inbox().map_or(Ok(()), |inbox| inbox.exited(end)),
     ToHost::Done(reply) => {
-      shared.tell(op, Event::Done(reply));
-      // The reply is in this process now.
-      shared.send_lazily(&ToInside::Ack, op);
+      shared.finish(op, reply);
+      Ok(())
     }
+  };
+  told.map_err(|error| foreign(&error))
+}
+
+/// Numbers of the heartbeats that were sent, and that came back.
+#[derive(Default)]
+struct Beats {
+  sent: AtomicU64,
+  answered: AtomicU64,
+}
+
+impl Beats {
+  /// A number that was not sent would silence the watch for ever.
+  fn answered(&self, number: u64) -> Result<(), Error> {
+    if number > self.sent.load(Ordering::Relaxed) {
+      return Err(foreign(&"a heartbeat came back that was not sent"));
+    }
+    self.answered.fetch_max(number, Ordering::Relaxed);
+    Ok(())
   }
-  Ok(())
 }
 
 async fn writing(shared: Arc<Shared>) {
@@ -81,7 +105,7 @@ async fn writing(shared: Arc<Shared>) {
   shared.break_off(ended().with_source(error));
 }
 
-async fn beating(shared: Arc<Shared>, answered: Arc<AtomicU64>) {
+async fn beating(shared: Arc<Shared>, beats: Arc<Beats>) {
   let mut beat = interval(HEARTBEAT_INTERVAL);
   // The first tick comes at once, before the hello.
   beat.tick().await;
@@ -89,15 +113,14 @@ async fn beating(shared: Arc<Shared>, answered: Arc<AtomicU64>) {
   let mut from = 0;
   for number in 1u64.. {
     beat.tick().await;
-    if number.saturating_sub(answered.load(Ordering::Relaxed).max(from)) > MISSED_HEARTBEATS {
+    if number.saturating_sub(beats.answered.load(Ordering::Relaxed).max(from)) > MISSED_HEARTBEATS {
       if !shared.is_frozen().await {
         return shared.break_off(silent());
       }
       from = number;
     }
-    if shared.send(&ToInside::Heartbeat(number), 0).await.is_err() {
-      return;
-    }
+    beats.sent.store(number, Ordering::Relaxed);
+    shared.send_small(Hurry::Now, &ToInside::Heartbeat(number), 0);
   }
 }
 

@@ -45,6 +45,11 @@ impl Door {
     self.candidates.iter().for_each(|candidate| candidate.wait(set, owner));
   }
 
+  /// Whether somebody stands at it.
+  pub const fn is_occupied(&self) -> bool {
+    !self.candidates.is_empty()
+  }
+
   /// When the first of them has waited for too long.
   pub fn due(&self) -> Option<Instant> {
     self.candidates.iter().map(Candidate::until).min()

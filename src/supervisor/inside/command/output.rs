@@ -1,6 +1,7 @@
 //! What a command writes.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use rustix::io::Errno;
 
@@ -63,13 +64,13 @@ impl Output {
   }
 
   /// One turn: sends at most one piece.
-  pub fn pump(&mut self, op: u64, link: &mut Link) -> Pumped {
-    let Some(fd) = &self.fd else { return self.end(op, link) };
+  pub fn pump(&mut self, op: u64, link: &mut Link, now: Instant) -> Pumped {
+    let Some(fd) = &self.fd else { return self.end(op, link, now) };
     if self.left == Some(0) {
-      return self.end(op, link);
+      return self.end(op, link, now);
     }
     if self.sent() >= self.cap {
-      return self.probe(op, link);
+      return self.probe(op, link, now);
     }
     let most = self.window.room().min(self.cap - self.sent()).min(self.left.unwrap_or(u64::MAX));
     let most = usize::try_from(most).unwrap_or(MAX_DATA).min(MAX_DATA);
@@ -79,11 +80,16 @@ impl Output {
     if !link.has_room() {
       return Pumped::More;
     }
-    match link.piece(op, self.stream, self.window.sent(), most, |room| rustix::io::read(fd, room)) {
+    // No more room than the pipe can fill: making it costs a page fault for each page after every fork. An empty pipe is
+    // read from all the same, since that tells its end.
+    let held =
+      rustix::io::ioctl_fionread(fd).map_or(MAX_DATA, |held| usize::try_from(held).unwrap_or(MAX_DATA));
+    let room = most.min(held.max(1));
+    match link.piece(op, self.stream, self.window.sent(), room, |room| rustix::io::read(fd, room)) {
       Ok(count @ 1..) => self.sent_some(count, most),
       Err(Errno::AGAIN) if self.left.is_none() => Pumped::Idle,
       Err(Errno::INTR) => Pumped::More,
-      _ => self.end(op, link),
+      _ => self.end(op, link, now),
     }
   }
 
@@ -115,7 +121,7 @@ impl Output {
   }
 
   /// At the cap: whether it ended there, or goes on.
-  fn probe(&mut self, op: u64, link: &mut Link) -> Pumped {
+  fn probe(&mut self, op: u64, link: &mut Link, now: Instant) -> Pumped {
     let Some(fd) = &self.fd else { return Pumped::Idle };
     match rustix::io::read(fd, &mut [0; 1]) {
       Ok(1..) => {
@@ -123,15 +129,16 @@ impl Output {
         Pumped::OverCap
       }
       Err(Errno::AGAIN | Errno::INTR) => Pumped::Idle,
-      _ => self.end(op, link),
+      _ => self.end(op, link, now),
     }
   }
 
-  fn end(&mut self, op: u64, link: &mut Link) -> Pumped {
+  fn end(&mut self, op: u64, link: &mut Link, now: Instant) -> Pumped {
     self.fd = None;
     if !self.ended {
       self.ended = true;
-      link.say(op, &ToHost::End(self.stream));
+      // The end of the command is hardly ever far behind.
+      link.hint(op, &ToHost::End(self.stream), now);
     }
     Pumped::Idle
   }

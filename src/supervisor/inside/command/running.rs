@@ -23,6 +23,10 @@ const START_DEADLINE: Duration = Duration::from_secs(10);
 /// The kernel's number of the signal that cannot be caught (`signal(7)`).
 const SIGKILL: u8 = 9;
 
+/// Word that its program runs is not waited for before: most short commands end by then, and each wait that ends costs
+/// as much as a quarter of one.
+const START_LOOK: Duration = Duration::from_millis(2);
+
 /// One command, from its fork until its last byte was sent.
 pub struct Command {
   op: u64,
@@ -31,6 +35,8 @@ pub struct Command {
   pidfd: OwnedFd,
   born: Instant,
   deadline: Option<Instant>,
+  /// Nobody waits for word that its program runs yet.
+  is_new: bool,
   phase: Phase,
   input: Input,
   outputs: [Output; 2],
@@ -74,6 +80,7 @@ impl Command {
       pidfd,
       born: context.now,
       deadline: timeout.and_then(|timeout| context.now.checked_add(timeout)),
+      is_new: true,
       phase: Phase::Starting(status),
       input: Input::new(input),
       outputs: [
@@ -153,7 +160,7 @@ impl Command {
 
   /// What it waits for.
   pub fn wait(&self, set: &mut PollSet, owner: usize, link: &Link) {
-    if let Phase::Starting(status) = &self.phase {
+    if let (Phase::Starting(status), false) = (&self.phase, self.is_new) {
       set.add(status.as_fd(), READ, owner);
     }
     self.input.wait(set, owner);
@@ -163,6 +170,7 @@ impl Command {
   /// When it needs attention at the latest.
   pub fn due(&self) -> Option<Instant> {
     match &self.phase {
+      Phase::Starting(_) if self.is_new => Some(self.start_deadline().min(self.born + START_LOOK)),
       Phase::Starting(_) => Some(self.start_deadline()),
       Phase::Running => self.deadline,
       Phase::Sweeping(sweep) => Some(sweep.next()),
@@ -175,6 +183,7 @@ impl Command {
     self.input.pump(self.op, context.link);
     let mut step = self.pump(context);
     if let Phase::Starting(_) = self.phase {
+      self.is_new &= context.now < self.born + START_LOOK;
       self.watch_start(context);
     }
     if let Phase::Running = self.phase {
@@ -199,7 +208,7 @@ impl Command {
     let mut step = Step::Wait;
     let mut over = false;
     for output in &mut self.outputs {
-      match output.pump(self.op, context.link) {
+      match output.pump(self.op, context.link, context.now) {
         Pumped::Idle => {}
         Pumped::More => step = Step::Again,
         Pumped::OverCap => over = true,
@@ -223,7 +232,7 @@ impl Command {
       Ok(0) => {
         self.phase = Phase::Running;
         let pid = self.pid.unsigned_abs();
-        context.link.say(self.op, &ToHost::Started(Started::Command { pid }));
+        context.link.hint(self.op, &ToHost::Started(Started::Command { pid }), context.now);
       }
       Ok(_) => {
         let (stage, errno) = failure(said);

@@ -19,11 +19,25 @@ use rustix::io::Errno;
 
 pub use workspace::Workspace;
 
+use super::link::Link;
 use super::operations::failed;
-use crate::supervisor::wire::{Failure, Reply};
+use crate::supervisor::wire::{Credit, Failure, INITIAL_WINDOW, ReceiveWindow, Reply, Stream, ToHost};
 
 /// Permission bits that we pass on: no set-id, no sticky bit.
 const MODE_MASK: u32 = 0o777;
+
+/// How far ahead of what was written a file's contents or a tar may be sent. They go to the file system as they come and
+/// wait nowhere, so this is only about how often the host has to be told.
+const FILE_WINDOW: u64 = 2 * 1024 * 1024;
+
+/// The window of input that is written at once, which the host is told where there is much to come.
+fn wide_window(op: u64, much: bool, link: &mut Link) -> ReceiveWindow {
+  if !much {
+    return ReceiveWindow::new(INITIAL_WINDOW);
+  }
+  link.say(op, &ToHost::Credit(Credit { stream: Stream::Input, limit: FILE_WINDOW }));
+  ReceiveWindow::new(FILE_WINDOW)
+}
 
 /// Flags that open a directory itself and not only a handle on it.
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);

@@ -6,15 +6,16 @@ use bytes::Bytes;
 use rustix::fs::{AtFlags, Mode, Timespec, Timestamps};
 use rustix::io::Errno;
 
+use super::super::link::Link;
 use super::super::operations::{Context, Step, failed};
 use super::temporary::Temporary;
-use super::{Workspace, failure};
+use super::{Workspace, failure, wide_window};
 use crate::archive::{
   ArchiveError, ArchiveLimits, Entry, EntryKind, EntryPath, Event, SymlinkRule, Unpacker,
 };
 use crate::limits::MAX_ARCHIVE_FILE_BYTES;
 use crate::supervisor::wire::{
-  Credit, Data, Failure, INITIAL_WINDOW, ReceiveWindow, RelativePath, Reply, Stream, TarDone, TarIn, ToHost,
+  Credit, Data, Failure, ReceiveWindow, RelativePath, Reply, Stream, TarDone, TarIn, ToHost,
 };
 
 /// Bits that a directory keeps for its owner, who must be able to fill it.
@@ -33,7 +34,7 @@ pub struct Unpacking {
 
 impl Unpacking {
   /// Begins. Whoever sends the archive has vetted it; it is vetted again.
-  pub fn open(op: u64, request: &TarIn) -> Self {
+  pub fn open(op: u64, request: &TarIn, link: &mut Link) -> Self {
     let limits = ArchiveLimits {
       max_entries: request.max_entries.into(),
       max_file_bytes: MAX_ARCHIVE_FILE_BYTES,
@@ -42,7 +43,7 @@ impl Unpacking {
     };
     Self {
       op,
-      window: ReceiveWindow::new(INITIAL_WINDOW),
+      window: wide_window(op, true, link),
       unpacker: Unpacker::new(limits),
       max_bytes: request.max_bytes,
       file: None,

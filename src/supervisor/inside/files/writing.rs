@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use super::super::operations::{Context, Step, failed};
 use super::temporary::Temporary;
-use super::{failure, refused, regular};
+use super::{failure, refused, regular, wide_window};
 use crate::supervisor::wire::{
   Credit, Data, Failure, INITIAL_WINDOW, ReceiveWindow, Reply, Stream, ToHost, UNTIL_END, WriteFile, Written,
 };
@@ -45,7 +45,7 @@ impl Writing {
       mode: request.mode,
       size: request.size,
       overwrite: request.overwrite,
-      window: ReceiveWindow::new(INITIAL_WINDOW),
+      window: wide_window(op, request.size > INITIAL_WINDOW, context.link),
       ended: false,
     })
   }

@@ -132,11 +132,12 @@ impl Supervisor {
 
   fn turn(&mut self) -> Result<(), End> {
     self.wait()?;
-    let (mut input, mut children, mut over) = (false, false, false);
+    let (mut input, mut children, mut over, mut knock) = (false, false, false, false);
     for owner in self.set.ready() {
       match owner {
         INPUT => input = true,
-        OUTPUT | DOOR => {}
+        OUTPUT => {}
+        DOOR => knock = true,
         BRIDGE => over = true,
         CHILDREN => children = true,
         _ => self.operations.wake(owner - FIRST_OPERATION),
@@ -150,7 +151,9 @@ impl Supervisor {
     } else if input {
       self.read()?;
     }
-    self.attend_door();
+    if knock || self.door.as_ref().is_some_and(Door::is_occupied) {
+      self.attend_door();
+    }
     self.work()?;
     self.flush()?;
     if self.link.dead_man_at().is_some_and(|at| Instant::now() >= at) { Err(End::DeadMan) } else { Ok(()) }
@@ -159,7 +162,7 @@ impl Supervisor {
   fn wait(&mut self) -> Result<(), End> {
     self.set.clear();
     self.set.add(self.wires.input(), READ, INPUT);
-    if self.link.wants_to_write() {
+    if self.link.wants_to_write() && self.link.hints_due().is_none() {
       self.set.add(self.wires.output(), WRITE, OUTPUT);
     }
     if let Some(end) = self.wires.end() {
@@ -177,7 +180,8 @@ impl Supervisor {
   // Rounded up: a timer that fires a little early would be asked again and again until it is due.
   fn timeout_ms(&self) -> i32 {
     let door = self.door.as_ref().and_then(Door::due);
-    let due = [self.operations.due(), self.link.dead_man_at(), door].into_iter().flatten().min();
+    let due = [self.operations.due(), self.link.dead_man_at(), self.link.hints_due(), door];
+    let due = due.into_iter().flatten().min();
     due.map_or(-1, |due| {
       let left = due.saturating_duration_since(Instant::now());
       i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
@@ -196,18 +200,28 @@ impl Supervisor {
 
   fn read(&mut self) -> Result<(), End> {
     for _ in 0..READS_A_TURN {
-      match rustix::io::read(self.wires.input(), self.decoder.space()) {
-        Ok(count @ 1..) => self.decoder.filled(count),
+      let space = self.decoder.space();
+      let room = space.len();
+      let count = match rustix::io::read(self.wires.input(), space) {
+        Ok(count @ 1..) => count,
         Err(Errno::AGAIN) => return Ok(()),
         Err(Errno::INTR) => continue,
         Ok(_) | Err(_) => return self.lost(),
-      }
+      };
+      self.decoder.filled(count);
       self.frames()?;
+      // A read that was not filled emptied the pipe.
+      if count < room {
+        return Ok(());
+      }
     }
     Ok(())
   }
 
   fn flush(&mut self) -> Result<(), End> {
+    if !self.link.must_write(Instant::now()) {
+      return Ok(());
+    }
     self.link.flush(self.wires.output()).or_else(|_| self.lost())
   }
 
