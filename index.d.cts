@@ -544,7 +544,8 @@ export type StreamResult = Omit<ExecResult, 'stdout' | 'stderr'>
 
 /**
  * A command whose output is read while it runs; to be iterated once. `limits.maxOutputBytes` does not count: output that
- * is not read waits, about 1 MiB of it, and then holds the command back. Leaving the loop early kills the command with all
+ * is not read waits, about 1 MiB of it, and then holds the command back. With the exec transport the command has not ended,
+ * and its time limit goes on, before its output was read, but for the last 100 KiB or so. Leaving the loop early kills the command with all
  * that it started and waits until that is done.
  */
 export interface ExecStream extends AsyncIterable<ExecChunk> {

@@ -47,7 +47,6 @@ impl InputPipe {
 impl InputPipe {
   /// An open one.
   #[napi(constructor)]
-  #[expect(clippy::new_without_default, reason = "it is made by JavaScript only")]
   pub fn new() -> Self {
     let (parts, queue) = mpsc::channel(QUEUE);
     Self { parts: Arc::new(Mutex::new(Some(parts))), queue: SyncMutex::new(Some(queue)) }

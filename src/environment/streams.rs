@@ -80,7 +80,11 @@ impl Session {
         let what = format!("Reading {path}");
         while let Some(piece) = file.bytes.next().await.transpose()? {
           writer.push(OutputStream::Stdout, piece);
-          cancel.guard(&what, async { Ok(writer.room().await) }).await?;
+          let room = async {
+            writer.room().await;
+            Ok(())
+          };
+          cancel.guard(&what, room).await?;
         }
         Ok(())
       })

@@ -33,8 +33,13 @@ impl ExecSandbox {
     let mut request = self.request(command, &nonce, cancel);
     request.tap = Some(sender);
     let marks = Marks::new(nonce.as_str());
-    let work = self.engine.exec(&self.container, request);
-    let (ran, (rest, fate)) = tokio::join!(work, pass_on(taken, marks, output, cancel));
+    let over = Cancel::new();
+    let work = async {
+      let ran = self.engine.exec(&self.container, request).await;
+      over.cancel();
+      ran
+    };
+    let (ran, (rest, fate)) = tokio::join!(work, pass_on(taken, marks, output, &over));
     let ran = self.explained(ran).await?;
     let stderr = match &fate {
       Fate::Unknown => rest,
@@ -67,12 +72,13 @@ fn told(result: CommandResult, output: &OutputWriter) -> ProcessEnd {
   ProcessEnd { exit_code, signal, outcome, duration }
 }
 
-/// Passes pieces on as there is room for them, until there are no more; what is left of standard error, and the fate.
+/// Passes pieces on as there is room for them, until there are no more; what is left of standard error, and the fate. Once
+/// the command is `over`, the last few need no room: its end is not to wait for its reader.
 async fn pass_on(
   mut taken: mpsc::Receiver<(Channel, Bytes)>,
   mut marks: Marks,
   output: &OutputWriter,
-  cancel: &Cancel,
+  over: &Cancel,
 ) -> (Vec<u8>, Fate) {
   while let Some((channel, data)) = taken.recv().await {
     match channel {
@@ -81,7 +87,7 @@ async fn pass_on(
     }
     tokio::select! {
       biased;
-      () = cancel.cancelled() => break,
+      () = over.cancelled() => {}
       () = output.room() => {}
     }
   }
