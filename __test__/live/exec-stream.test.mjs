@@ -131,7 +131,7 @@ both('what is not read holds the command back, until its time limit', {}, async 
     const command = shell('cat /dev/zero | tee /workspace/passed; :')
     const stream = await session.execStream({ ...command, timeoutMs: 3000 })
     const size = async () => (await session.list()).entries[0]?.size ?? 0
-    await eventually(async () => (await size()) > 0)
+    await eventually('some of it passes', async () => (await size()) > 0)
     await sleep(500)
     const passed = await size()
     assert.ok(passed < 16 * MIB, String(passed))

@@ -26,6 +26,13 @@ pub struct InputPipe {
   queue: SyncMutex<Option<mpsc::Receiver<Part>>>,
 }
 
+impl Default for InputPipe {
+  fn default() -> Self {
+    let (parts, queue) = mpsc::channel(QUEUE);
+    Self { parts: Arc::new(Mutex::new(Some(parts))), queue: SyncMutex::new(Some(queue)) }
+  }
+}
+
 impl InputPipe {
   /// The end that a command reads; nothing the second time.
   pub(super) fn stdin(&self) -> Stdin {
@@ -48,8 +55,7 @@ impl InputPipe {
   /// An open one.
   #[napi(constructor)]
   pub fn new() -> Self {
-    let (parts, queue) = mpsc::channel(QUEUE);
-    Self { parts: Arc::new(Mutex::new(Some(parts))), queue: SyncMutex::new(Some(queue)) }
+    Self::default()
   }
 
   /// Passes the next piece on; resolves when there is room for another.
