@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { lab } from '../support/live.mjs'
+import { engine, lab } from '../support/live.mjs'
 
-const { environment, onBoth, inSession, containers } = lab()
+const { client, environment, onBoth, inSession, containers } = lab()
 const resident = { transport: 'resident' }
 
 onBoth('files go in and out, and are listed', resident, async session => {
@@ -87,5 +87,40 @@ test('a run that waited goes on in its container; one whose container was lost, 
   assert.equal((await third.readFile('kept/b', { encoding: 'utf8' })).contents, 'y')
   await third.release({ status: 'completed' })
   assert.deepEqual(await containers(), [])
+  await owner.close()
+})
+
+test('a run that was kept, and whose process 1 does not answer, goes on from its snapshot', async () => {
+  const owner = environment(resident)
+  const runId = randomUUID()
+  const first = await owner.acquire({ runId })
+  await first.writeFile('kept', 'x')
+  await first.release({ status: 'waiting_approval' })
+  const [{ Id }] = await containers()
+  process.kill((await client.inspectContainer(Id)).State.Pid, 'SIGSTOP')
+  const second = await owner.acquire({ runId })
+  assert.equal((await second.readFile('kept', { encoding: 'utf8' })).contents, 'x')
+  const now = await containers()
+  assert.equal(now.length, 1)
+  assert.notEqual(now[0].Id, Id)
+  await second.release({ status: 'completed' })
+  assert.deepEqual(await containers(), [])
+  await owner.close()
+})
+
+test('a run that was kept and is paused says so, and goes on when it thaws', async () => {
+  const owner = environment(resident)
+  const runId = randomUUID()
+  const first = await owner.acquire({ runId })
+  await first.writeFile('kept', 'x')
+  await first.release({ status: 'waiting_approval' })
+  const [{ Id }] = await containers()
+  await engine('POST', `/containers/${Id}/pause`)
+  await assert.rejects(owner.acquire({ runId }), { code: 'DOCKER_API', message: /is paused. Unpause it/ })
+  await engine('POST', `/containers/${Id}/unpause`)
+  const second = await owner.acquire({ runId })
+  assert.equal((await second.readFile('kept', { encoding: 'utf8' })).contents, 'x')
+  assert.equal((await containers())[0].Id, Id)
+  await second.release({ status: 'completed' })
   await owner.close()
 })

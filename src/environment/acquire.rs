@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, is_of_transport};
 use super::connect::{Holding, carrier_of, take_over_container};
 use super::core::Core;
 use super::create::{Contents, NewContainer, Run, create_container, discard, nonce, remove_ours};
@@ -162,13 +162,19 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
     }
   };
   // The workspace may change from now on.
-  let changed = outdated(record.snapshot_state);
-  let record = take_over(core, LeaseRecord { snapshot_state: changed, ..record }).await?;
+  let kept = record.snapshot_state;
+  let record = take_over(core, LeaseRecord { snapshot_state: outdated(kept), ..record }).await?;
   let taken = beating(core, &record, continue_in(core, &found, carrier, &record, before)).await;
   match taken {
     Ok(sandbox) => {
       let how = if before == Previous::Nobody { How::Resumed } else { How::TakenOver };
       Ok((Session::open(Arc::clone(core), record, sandbox, None), how))
+    }
+    // Nothing was done in it since its snapshot: what does not answer is not needed.
+    Err(error) if kept == SnapshotState::Current && is_of_transport(&error) => {
+      let (code, reason) = (error.code().as_str(), error.message().to_owned());
+      core.events.emit(Some(&record.run_id), || Kind::ContainerLost { code, reason });
+      restore(core, LeaseRecord { snapshot_state: kept, ..record }, "does not answer", cancel).await
     }
     Err(error) => {
       give_up(core, record).await;
@@ -231,6 +237,14 @@ async fn running(core: &Core, record: &LeaseRecord) -> Result<Running> {
     return Err(fail!(
       Conflict,
       "Container {} of run {} is not the one that its lease speaks of. Check what else uses this engine and this lease store.",
+      record.container_name,
+      record.run_id
+    ));
+  }
+  if found.state.paused {
+    return Err(fail!(
+      DockerApi,
+      "Container {} of run {} is paused. Unpause it (docker unpause) and acquire the run again.",
       record.container_name,
       record.run_id
     ));
