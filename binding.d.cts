@@ -23,6 +23,8 @@ export declare class ArchiveUpload {
   write(chunk: Uint8Array): Promise<Failure | null>
   /** Ends the archive and waits until it is unpacked or kept. */
   finish(): Promise<Failure | null>
+  /** Waits until the other side has ended, whoever ended it. */
+  closed(): Promise<Failure | null>
   /** Gives it up. */
   abort(): void
 }
@@ -87,6 +89,16 @@ export declare class EnvironmentHandle {
   close(): Promise<Failure | null>
 }
 
+/** Standard input for one command. */
+export declare class InputPipe {
+  /** An open one. */
+  constructor()
+  /** Passes the next piece on; resolves when there is room for another. */
+  write(chunk: Uint8Array): Promise<Failure | null>
+  /** Ends the input behind what was written; the second time changes nothing. */
+  end(): Promise<Failure | null>
+}
+
 /** A lease store. */
 export declare class LeaseStoreHandle {
   /** The record of a key as JSON, or null. */
@@ -97,6 +109,16 @@ export declare class LeaseStoreHandle {
   remove(key: string, fence: number): Promise<Failure | boolean>
   /** All records of an owner as JSON. */
   list(ownerId: string): Promise<Failure | string>
+}
+
+/** A running command, or a file that is being read. */
+export declare class ProcessHandle {
+  /** What came since the last call, or null at the end. */
+  next(): Promise<Failure | Array<OutputPiece> | null>
+  /** How it ended. */
+  result(): Promise<Failure | ProcessReport>
+  /** Kills it with all that it started, and waits until that is done. */
+  stop(): Promise<Failure | null>
 }
 
 /** An acquired run. */
@@ -114,7 +136,13 @@ export declare class SessionHandle {
   /** Lists a directory. */
   list(path: string, depth?: number | undefined | null, limit?: number | undefined | null, token?: CancelToken | undefined | null): Promise<Failure | ListResult>
   /** Runs a command. */
-  exec(requestJson: string, stdin?: Uint8Array | undefined | null, token?: CancelToken | undefined | null): Promise<Failure | CommandReport>
+  exec(requestJson: string, stdin?: Uint8Array | undefined | null, input?: InputPipe | undefined | null, token?: CancelToken | undefined | null): Promise<Failure | CommandReport>
+  /** Starts a command whose output is read while it runs, in the background or within the usual time limit. */
+  start(requestJson: string, background: boolean, stdin?: Uint8Array | undefined | null, input?: InputPipe | undefined | null, token?: CancelToken | undefined | null): Promise<Failure | ProcessHandle>
+  /** Opens a file to be read piece by piece. */
+  readFileStream(path: string, offset?: number | undefined | null, limit?: number | undefined | null, token?: CancelToken | undefined | null): Promise<Failure | FileDownload>
+  /** Begins to write a file that comes piece by piece. */
+  writeFileStream(path: string, mode?: number | undefined | null, token?: CancelToken | undefined | null): Outcome<FileUpload>
   /** True once `release` was called. */
   isReleased(): boolean
   /** Ends the session. Never fails; resolves to what could not be done, for events. */
@@ -216,11 +244,31 @@ export interface FailureBody {
   cause?: number
 }
 
+/** A file that is being read. */
+export interface FileDownload {
+  /** Path relative to the workspace. */
+  path: string
+  /** Size when it was opened. */
+  size: number
+  /** Permission bits. */
+  mode: number
+  /** Its bytes, as `stdout`. */
+  contents: ProcessHandle
+}
+
 /** Leases in the files of a directory. */
 export declare function fileLeaseStore(directory: string): Outcome<LeaseStoreHandle>
 
 /** Snapshots in the files of a directory. */
 export declare function fileSnapshotStore(directory: string): Outcome<SnapshotStoreHandle>
+
+/** A file that is being written. */
+export interface FileUpload {
+  /** Path relative to the workspace. */
+  path: string
+  /** Takes its bytes. */
+  contents: ArchiveUpload
+}
 
 /** Leases in a store that the application wrote. */
 export declare function jsLeaseStore(dispatch: (call: StoreCall) => void): LeaseStoreHandle
@@ -255,11 +303,33 @@ export declare function memoryLeaseStore(): LeaseStoreHandle
 /** Snapshots in this process's memory. */
 export declare function memorySnapshotStore(): SnapshotStoreHandle
 
+/** A piece of output. */
+export interface OutputPiece {
+  /** `stdout` or `stderr`. */
+  stream: string
+  /** The bytes. */
+  data: Uint8Array
+}
+
 /**
  * Checks options and puts an environment together; asks nothing of an engine. `blobs` are the contents of files that
  * the options speak of by number; `listener` is called with each event as JSON text.
  */
 export declare function prepareEnvironment(optionsJson: string, blobs: Array<Uint8Array>, docker?: DockerHandle | undefined | null, leases?: LeaseStoreHandle | undefined | null, snapshots?: SnapshotStoreHandle | undefined | null, listener?: ((arg: string) => void) | undefined | null): Outcome<EnvironmentHandle>
+
+/** How a command ended. */
+export interface ProcessReport {
+  /** Its exit code, where it has one. */
+  exitCode?: number
+  /** The signal that ended it, where that is known. */
+  signal?: string
+  /** How it ended. */
+  outcome: string
+  /** The time limit passed. */
+  timedOut: boolean
+  /** How long it ran, in milliseconds. */
+  durationMs: number
+}
 
 /** A part of a file. */
 export interface ReadResult {

@@ -499,9 +499,13 @@ export interface ExecRequest {
   cwd?: string
   /** Variables on top of the environment's. */
   env?: Record<string, string>
-  /** What it reads; text becomes UTF-8. Default nothing. */
-  stdin?: string | Uint8Array
-  /** Time limit in milliseconds; one above the environment's is clamped to it. */
+  /**
+   * What it reads; text becomes UTF-8. Default nothing. An iterable is asked for the next piece when the command has taken
+   * what came before, and is left (`return()`) when the command ends first; an error that it throws kills the command and
+   * is the caller's.
+   */
+  stdin?: string | Uint8Array | AsyncIterable<string | Uint8Array>
+  /** Time limit in milliseconds; one above the environment's is clamped to it, except for `spawn`. */
   timeoutMs?: number
   /** Kills the command with all that it started. */
   signal?: Signal
@@ -535,20 +539,49 @@ export interface ExecChunk {
   data: Uint8Array
 }
 
-/** A command whose output is read while it runs; to be iterated once. */
+/** How a command ended whose output was streamed. `truncated` is always `false`: nothing caps such output. */
+export type StreamResult = Omit<ExecResult, 'stdout' | 'stderr'>
+
+/**
+ * A command whose output is read while it runs; to be iterated once. `limits.maxOutputBytes` does not count: output that
+ * is not read waits, about 1 MiB of it, and then holds the command back. With the exec transport the command has not ended,
+ * and its time limit goes on, before its output was read, but for the last 100 KiB or so. Leaving the loop early kills the command with all
+ * that it started and waits until that is done.
+ */
 export interface ExecStream extends AsyncIterable<ExecChunk> {
-  /** How it ended, `stdout` and `stderr` left out; settles when it did. */
-  readonly result: Promise<Omit<ExecResult, 'stdout' | 'stderr'>>
+  /**
+   * How it ended; settles when it did, whether or not its output was read. It reads nothing itself: a command that is held
+   * back ends at its time limit, when it is killed, or with the session. After an early end of the loop it is `signaled` with
+   * `SIGKILL`. It rejects with `CANCELLED` after the signal, `RELEASED` after `release`, and with what an iterable that was
+   * its `stdin` threw; nobody has to handle that.
+   */
+  readonly result: Promise<StreamResult>
 }
 
-/** A process in the background of a run; it ends with the session at the latest. */
+/**
+ * A process in the background of a run. It runs until it ends, is killed, or the session ends; the environment's time
+ * limit is not its own. It takes one of the places of `limits.maxConcurrentProcesses` meanwhile.
+ */
 export interface SandboxProcess extends ExecStream {
-  /** Writes to its standard input; resolves when the process can take more. */
+  /**
+   * Writes to its standard input; resolves when the process can take more. `RELEASED`: the process has ended, its input was
+   * ended before, or it was given as `stdin`. What a running process does not read any more is dropped.
+   */
   write(data: string | Uint8Array): Promise<void>
-  /** Ends its standard input. */
+  /** Ends its standard input, behind what was written. */
   end(): Promise<void>
-  /** Kills it with all that it started. */
+  /** Kills it with all that it started, and resolves when that is done; `result` is then `signaled` with `SIGKILL`. */
   kill(): Promise<void>
+}
+
+/** A file that is read piece by piece; to be iterated once. Leaving the loop early ends the reading. */
+export interface FileStream extends AsyncIterable<Uint8Array> {
+  /** Relative to `/workspace`. */
+  readonly path: string
+  /** Of the whole file when it was opened, in bytes. No more is read if it grows; if it shrinks, the pieces end earlier. */
+  readonly size: number
+  /** Permission bits. */
+  readonly mode: number
 }
 
 /**
@@ -594,18 +627,28 @@ export interface SandboxSession extends AsyncDisposableLike {
   list(path?: string, options?: { depth?: number; limit?: number; signal?: Signal }): Promise<ListResult>
   /** Runs a command to its end. A non-zero exit is a result. `DENIED`, `PATH_INVALID`, `CONFIG_INVALID`, `CANCELLED`. */
   exec(request: ExecRequest): Promise<ExecResult>
-  /** As `exec`, with the output while it comes. `UNSUPPORTED` as yet. */
+  /**
+   * As `exec`, with the output while it comes. A stream that is neither read nor held by anybody is killed when it is
+   * collected, at the latest with the session.
+   */
   execStream(request: ExecRequest): Promise<ExecStream>
-  /** Starts a command that goes on in the background. `UNSUPPORTED` as yet. */
+  /**
+   * Starts a command that goes on in the background. There is no time limit but `timeoutMs`. Without `stdin` its input is
+   * open for `write`. `LIMIT`, here and from `exec`: processes without a time limit have all places.
+   */
   spawn(request: ExecRequest): Promise<SandboxProcess>
   /** Saves the workspace now. `UNSUPPORTED` as yet. */
   snapshot(options?: { signal?: Signal }): Promise<SnapshotMeta>
-  /** Reads a file of any size piece by piece. `UNSUPPORTED` as yet. */
-  readFileStream(
-    path: string,
-    options?: { offset?: number; limit?: number; signal?: Signal },
-  ): Promise<AsyncIterable<Uint8Array>>
-  /** Writes a file piece by piece, whole or not at all. `UNSUPPORTED` as yet. */
+  /**
+   * Reads a file of any size piece by piece; `limits.maxFileBytes` does not count. Errors as of `readFile`; `UNSUPPORTED`
+   * with the exec transport.
+   */
+  readFileStream(path: string, options?: { offset?: number; limit?: number; signal?: Signal }): Promise<FileStream>
+  /**
+   * Writes a file piece by piece, whole or not at all: an error of the iterable, the signal or the session leaves the old
+   * file as it was. The workspace's size bounds it, not `limits.maxFileBytes`. Errors as of `writeFile`; `UNSUPPORTED` with
+   * the exec transport.
+   */
   writeFileStream(
     path: string,
     contents: AsyncIterable<Uint8Array>,

@@ -19,12 +19,16 @@ import type {
   DockerPathStat,
   EnvironmentOptions,
   ExecOutcome,
+  ExecStream,
+  FileStream,
   LeaseRecord,
   LeaseStore,
   NodeDockerClientOptions,
   SandboxErrorCode,
+  SandboxProcess,
   SandboxSession,
   SnapshotStore,
+  StreamResult,
 } from '../index.js'
 import type { ZodType } from 'zod'
 
@@ -313,3 +317,27 @@ dockerSandboxSecurityDefaults.memoryMb = 1
 allowlistProxyQuotaDefaults.maxConnections = 1
 
 export { everything, forRuntime }
+
+// Streams.
+export async function streams(session: SandboxSession, source: AsyncIterable<string | Uint8Array>): Promise<void> {
+  const stream: ExecStream = await session.execStream({ command: 'cat', stdin: source })
+  for await (const chunk of stream) {
+    const where: 'stdout' | 'stderr' = chunk.stream
+    const bytes: Uint8Array = chunk.data
+    void [where, bytes]
+  }
+  const result: StreamResult = await stream.result
+  const code: number | null = result.exitCode
+  // @ts-expect-error: it was read by then
+  void result.stdout
+  const spawned: SandboxProcess = await session.spawn({ command: 'sh' })
+  await spawned.write('x')
+  await spawned.end()
+  await spawned.kill()
+  const file: FileStream = await session.readFileStream('a', { offset: 1, limit: 2 })
+  for await (const piece of file) void piece.subarray(0, file.size)
+  // @ts-expect-error: a string is written by writeFile
+  await session.writeFileStream('a', 'text')
+  const written: { path: string; size: number } = await session.writeFileStream('a', file, { mode: 0o600 })
+  void [code, written]
+}

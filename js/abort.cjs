@@ -45,20 +45,44 @@ function isSignal(value) {
  * @param {(token: CancelToken | undefined) => T | Promise<T>} call
  */
 async function withSignal(binding, value, what, call) {
+  const heard = hear(binding, value, what)
+  try {
+    return await settle(() => call(heard.token))
+  } catch (error) {
+    throw heard.explained(error)
+  } finally {
+    heard.forget()
+  }
+}
+
+/**
+ * What cancels something that goes on for longer than one call. @typedef {object} Heard
+ * @property {CancelToken | undefined} token for the native call; none without a signal
+ * @property {(error: any) => any} explained the error, with the signal's reason where that was the cause
+ * @property {() => void} forget ends the listening
+ */
+
+/**
+ * Listens to a caller's signal.
+ * @param {NativeBinding} binding
+ * @param {unknown} value the caller's signal, unchecked
+ * @param {string} what for messages: what is cancelled
+ * @returns {Heard}
+ */
+function hear(binding, value, what) {
   const signal = checkSignal(value, 'signal')
-  if (!signal) return await settle(() => call(undefined))
+  if (!signal) return { token: undefined, explained: error => error, forget: () => undefined }
   if (signal.aborted) {
     throw new SandboxError('CANCELLED', `${what} was cancelled before it began.`, { cause: signal.reason })
   }
   const token = new binding.CancelToken()
-  const forget = listen(signal, token)
-  try {
-    return await settle(() => call(token))
-  } catch (error) {
-    if (error instanceof SandboxError && error.code === 'CANCELLED' && signal.aborted) error.cause = signal.reason
-    throw error
-  } finally {
-    forget()
+  return {
+    token,
+    explained(error) {
+      if (error instanceof SandboxError && error.code === 'CANCELLED' && signal.aborted) error.cause = signal.reason
+      return error
+    },
+    forget: listen(signal, token),
   }
 }
 
@@ -93,4 +117,4 @@ function listen(signal, token) {
   }
 }
 
-module.exports = { checkSignal, withSignal }
+module.exports = { checkSignal, hear, withSignal }

@@ -12,6 +12,7 @@ export interface CancelToken {
 export interface ArchiveUpload {
   write(chunk: Uint8Array): Promise<Failure | null>
   finish(): Promise<Failure | null>
+  closed(): Promise<Failure | null>
   abort(): void
 }
 
@@ -104,6 +105,26 @@ export interface NativeCommandResult {
   durationMs: number
 }
 
+export interface InputPipe {
+  write(chunk: Uint8Array): Promise<Failure | null>
+  end(): Promise<Failure | null>
+}
+
+export interface ProcessHandle {
+  next(): Promise<Failure | { stream: string; data: Uint8Array }[] | null>
+  result(): Promise<
+    | Failure
+    | {
+        exitCode?: number | undefined
+        signal?: string | undefined
+        outcome: string
+        timedOut: boolean
+        durationMs: number
+      }
+  >
+  stop(): Promise<Failure | null>
+}
+
 export interface SessionHandle {
   capabilitiesJson(): string
   authorize(requestJson: string): string
@@ -136,8 +157,27 @@ export interface SessionHandle {
   exec(
     requestJson: string,
     stdin?: Uint8Array | undefined,
+    input?: InputPipe | undefined,
     token?: CancelToken | undefined,
   ): Promise<Failure | NativeCommandResult>
+  start(
+    requestJson: string,
+    background: boolean,
+    stdin?: Uint8Array | undefined,
+    input?: InputPipe | undefined,
+    token?: CancelToken | undefined,
+  ): Promise<Failure | ProcessHandle>
+  readFileStream(
+    path: string,
+    offset?: number | undefined,
+    limit?: number | undefined,
+    token?: CancelToken | undefined,
+  ): Promise<Failure | { path: string; size: number; mode: number; contents: ProcessHandle }>
+  writeFileStream(
+    path: string,
+    mode?: number | undefined,
+    token?: CancelToken | undefined,
+  ): Failure | { path: string; contents: ArchiveUpload }
   isReleased(): boolean
   release(status: string): Promise<unknown>
 }
@@ -154,6 +194,7 @@ export interface NativeBinding {
   abi(): number
   errorCodes(): string[]
   CancelToken: new () => CancelToken
+  InputPipe: new () => InputPipe
   dockerConnect(optionsJson: string): Failure | DockerHandle
   memoryDocker(optionsJson: string): Failure | DockerHandle
   memoryLeaseStore(): LeaseStoreHandle

@@ -6,10 +6,11 @@ const { invalid, quote } = require('./describe.cjs')
 const { withSignal } = require('./abort.cjs')
 const { copyBytes } = require('./bytes.cjs')
 const { deepFreeze } = require('./canonical.cjs')
-const { encodeStrictly } = require('./encode.cjs')
-const { nonEmptyString, optionalNumber, path: checkPath, readOptions, strings } = require('./arguments.cjs')
+const { optionalNumber, path: checkPath, readOptions } = require('./arguments.cjs')
 const { authorizer } = require('./authorize.cjs')
 const { releaser } = require('./release.cjs')
+const { COMMAND_OPTIONS, commands } = require('./commands.cjs')
+const { readFileStream, writeFileStream } = require('./streams.cjs')
 
 /** @typedef {import('./native.cjs').NativeBinding} NativeBinding */
 /** @typedef {import('./native.cjs').SessionHandle} SessionHandle */
@@ -25,6 +26,8 @@ const READ_ENCODINGS = ['bytes', 'utf8', 'base64']
  */
 function operations(binding, handle) {
   return {
+    ...commands(binding, handle),
+
     /**
      * @param {unknown} given
      * @param {string} encoding
@@ -89,51 +92,7 @@ function operations(binding, handle) {
       )
       return { path: listing.path, entries: JSON.parse(listing.entriesJson), truncated: listing.truncated }
     },
-
-    /** @param {Record<string, unknown>} request */
-    async exec({ command, args, cwd, env, stdin, timeoutMs, signal }) {
-      const name = nonEmptyString(command, 'exec command')
-      const request = {
-        command: name,
-        args: args === undefined ? undefined : strings(args, 'exec args'),
-        cwd: cwd === undefined ? undefined : checkPath(cwd),
-        env: env === undefined ? undefined : variables(env),
-        timeoutMs: optionalNumber(timeoutMs, 'exec timeoutMs'),
-      }
-      const json = encodeStrictly(request, 'exec')
-      const input = stdin === undefined ? undefined : copyBytes(stdin, 'exec stdin')
-      const result = await withSignal(binding, signal, `Running ${quote(name)}`, token =>
-        handle.exec(json, input, token),
-      )
-      return {
-        exitCode: result.exitCode ?? null,
-        ...(result.signal === undefined || result.signal === null ? {} : { signal: result.signal }),
-        outcome: result.outcome,
-        stdout: result.stdout,
-        stderr: result.stderr,
-        truncated: result.truncated,
-        timedOut: result.timedOut,
-        durationMs: result.durationMs,
-      }
-    },
   }
-}
-
-/**
- * @param {unknown} env
- * @returns {Record<string, string>}
- */
-function variables(env) {
-  const given = JSON.parse(encodeStrictly(env, 'exec env'))
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-    throw invalid('exec env', env, 'an object of strings')
-  }
-  for (const [key, value] of Object.entries(given)) {
-    // The value stays out of the message: it may be a secret, whatever its type.
-    if (typeof value === 'string') continue
-    throw new SandboxError('CONFIG_INVALID', `exec env.${key} was a ${typeof value}; it must be a string.`)
-  }
-  return given
 }
 
 /** @param {string} name */
@@ -168,13 +127,13 @@ function createSession(binding, handle, identity, registry) {
     release,
     ...files(operate),
     /** @param {unknown} request */
-    exec: async request =>
-      operate.exec(readOptions(request, 'exec', ['command', 'args', 'cwd', 'env', 'stdin', 'timeoutMs', 'signal'])),
-    execStream: notYet('execStream'),
-    spawn: notYet('spawn'),
+    exec: async request => operate.exec(readOptions(request, 'exec', COMMAND_OPTIONS)),
+    /** @param {unknown} request */
+    execStream: async request => operate.execStream(readOptions(request, 'execStream', COMMAND_OPTIONS)),
+    /** @param {unknown} request */
+    spawn: async request => operate.spawn(readOptions(request, 'spawn', COMMAND_OPTIONS)),
     snapshot: notYet('snapshot'),
-    readFileStream: notYet('readFileStream'),
-    writeFileStream: notYet('writeFileStream'),
+    ...fileStreams(binding, handle),
     /** Leaving an `await using` block ends the run, unless it was released before. */
     [Symbol.asyncDispose]: () => release({ status: 'completed' }),
   }
@@ -216,6 +175,32 @@ function files(operate) {
      */
     async list(path = '.', options) {
       return await operate.list(path, readOptions(options, 'list', ['depth', 'limit', 'signal']))
+    },
+  }
+}
+
+/**
+ * @param {NativeBinding} binding
+ * @param {SessionHandle} handle
+ */
+function fileStreams(binding, handle) {
+  return {
+    /**
+     * @param {unknown} path
+     * @param {unknown} [options]
+     */
+    async readFileStream(path, options) {
+      const rest = readOptions(options, 'readFileStream', ['offset', 'limit', 'signal'])
+      return await readFileStream(binding, handle, path, rest)
+    },
+    /**
+     * @param {unknown} path
+     * @param {unknown} contents
+     * @param {unknown} [options]
+     */
+    async writeFileStream(path, contents, options) {
+      const rest = readOptions(options, 'writeFileStream', ['mode', 'signal'])
+      return await writeFileStream(binding, handle, path, contents, rest)
     },
   }
 }

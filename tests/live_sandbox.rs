@@ -81,7 +81,7 @@ impl Fixture {
       cwd: path(cwd),
       env: BTreeMap::new(),
       stdin: Stdin::Empty,
-      timeout: Duration::from_secs(10),
+      timeout: Some(Duration::from_secs(10)),
       max_output_bytes: 1 << 20,
     };
     self.sandbox.exec(command, &Cancel::new()).await.unwrap()

@@ -29,6 +29,22 @@ export function fakeBinding(overrides = {}) {
     }
   }
 
+  class InputPipe {
+    constructor() {
+      calls.push(['InputPipe'])
+    }
+    write = async (...args) => answer('input.write', args, () => null)
+    end = async () => answer('input.end', [], () => null)
+  }
+
+  /** A running command that says `batches` and then has ended. */
+  const running = batches => ({
+    next: async () => answer('process.next', [], () => batches.shift() ?? null),
+    result: async () =>
+      answer('process.result', [], () => ({ exitCode: 0, outcome: 'exited', timedOut: false, durationMs: 1.5 })),
+    stop: async () => answer('process.stop', [], () => null),
+  })
+
   const docker = kind => {
     const method =
       (name, standard) =>
@@ -129,6 +145,38 @@ export function fakeBinding(overrides = {}) {
         if (command === 'crash') return { ...ended, outcome: 'signaled', signal: 'SIGSEGV', stdout: '' }
         return { ...ended, outcome: 'not_started', stdout: '' }
       }),
+      start: method('start', async () => {
+        const piece = (stream, text) => ({ stream, data: Buffer.from(text) })
+        return running([[piece('stdout', 'a'), piece('stderr', 'b')], [piece('stdout', 'c')]])
+      }),
+      readFileStream: method('readFileStream', async path => {
+        const data = workspace.get(path)
+        if (!data) return failure('NOT_FOUND', `${path} does not exist.`)
+        return { path, size: data.length, mode: 0o644, contents: running([[{ stream: 'stdout', data }]]) }
+      }),
+      writeFileStream: (...args) =>
+        answer('writeFileStream', args, path => {
+          const pieces = []
+          let close
+          const closed = new Promise(resolve => {
+            close = resolve
+          })
+          // As the native part: whoever cancels ends it.
+          args[2]?.listeners.push(() => close(failure('CANCELLED')))
+          return {
+            path,
+            contents: {
+              write: async piece => answer('file.write', [piece], () => (pieces.push(Buffer.from(piece)), null)),
+              finish: async () => {
+                workspace.set(path, Buffer.concat(pieces))
+                close(null)
+                return null
+              },
+              closed: () => closed,
+              abort: () => close(failure('CANCELLED')),
+            },
+          }
+        }),
       isReleased: () => released,
       release: async (...args) => {
         released = true
@@ -191,9 +239,10 @@ export function fakeBinding(overrides = {}) {
   })
 
   const binding = {
-    abi: () => 2,
+    abi: () => 3,
     errorCodes: () => CODES.split(' '),
     CancelToken,
+    InputPipe,
     dockerConnect: (...args) => answer('dockerConnect', args, () => docker('node')),
     memoryDocker: (...args) => answer('memoryDocker', args, () => docker('memory')),
     memoryLeaseStore: () => leases(),

@@ -99,6 +99,13 @@ impl ArchiveUpload {
     })
   }
 
+  /// Waits until the other side has ended, whoever ended it.
+  #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
+  pub fn closed<'env>(&self, env: &'env Env) -> Promised<'env, Option<u32>> {
+    let done = self.done.clone();
+    spawn(env, async move { done.await.map(|()| None) })
+  }
+
   /// Gives it up.
   #[napi(catch_unwind)]
   pub fn abort(&self) {

@@ -39,6 +39,12 @@ pub const fn number(value: u64) -> f64 {
   value as f64
 }
 
+/// An exit code for JavaScript.
+#[expect(clippy::cast_precision_loss, reason = "an exit code has eight bits")]
+pub const fn exit_code(code: i64) -> f64 {
+  code as f64
+}
+
 /// A structure that JavaScript wrote as JSON text.
 pub fn parse<T: DeserializeOwned>(json: &str, what: &str) -> Result<T> {
   // It quotes what it found, however long that is.

@@ -319,6 +319,7 @@ fn exec_request(options: ExecOptions) -> ExecRequest {
     extra_stderr_bytes: 0,
     clean_mark: None,
     exclusive: false,
+    tap: None,
   }
 }
 

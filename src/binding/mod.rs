@@ -10,8 +10,10 @@ pub mod convert;
 pub mod docker;
 pub mod environment;
 mod events;
+pub mod input;
 pub mod js_stores;
 pub mod outcome;
+pub mod process;
 pub mod session;
 pub mod store_calls;
 pub mod stores;
@@ -22,7 +24,7 @@ use napi_derive::napi;
 use crate::error::ErrorCode;
 
 /// Grows with every change of the exports; JavaScript refuses another one.
-const ABI: u32 = 2;
+const ABI: u32 = 3;
 /// The work waits for sockets: few threads carry many runs.
 const WORKER_THREADS: usize = 2;
 /// Reading host sources and file stores is all that blocks.

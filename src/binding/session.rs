@@ -10,12 +10,16 @@ use napi_derive::napi;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::archive::ArchiveUpload;
 use super::cancel::{CancelToken, cancel_of};
-use super::convert::{copy, number, optional_integer, optional_u32, parse};
-use super::outcome::{Promised, spawn};
+use super::convert::{copy, exit_code, number, optional_integer, optional_u32, parse};
+use super::input::InputPipe;
+use super::outcome::{Outcome, Promised, outcome, spawn};
+use super::process::ProcessHandle;
 use crate::docker::Stdin;
 use crate::environment::authorize::authorize_json;
 use crate::environment::operations::ExecArguments;
+use crate::environment::processes::Term;
 use crate::environment::session::Session;
 use crate::environment::text::{Encoding, file_text};
 use crate::error::{Result, fail};
@@ -94,6 +98,28 @@ pub struct CommandReport {
   pub timed_out: bool,
   /// How long it took, in milliseconds.
   pub duration_ms: f64,
+}
+
+/// A file that is being read.
+#[napi(object, object_from_js = false)]
+pub struct FileDownload {
+  /// Path relative to the workspace.
+  pub path: String,
+  /// Size when it was opened.
+  pub size: f64,
+  /// Permission bits.
+  pub mode: u32,
+  /// Its bytes, as `stdout`.
+  pub contents: ProcessHandle,
+}
+
+/// A file that is being written.
+#[napi(object, object_from_js = false)]
+pub struct FileUpload {
+  /// Path relative to the workspace.
+  pub path: String,
+  /// Takes its bytes.
+  pub contents: ArchiveUpload,
 }
 
 #[derive(Serialize)]
@@ -223,19 +249,71 @@ impl SessionHandle {
     env: &'env Env,
     request_json: String,
     stdin: Option<Uint8Array>,
+    input: Option<&InputPipe>,
     token: Option<&CancelToken>,
   ) -> Promised<'env, CommandReport> {
     let (session, cancel) = (self.session.clone(), cancel_of(token));
-    let (request, stdin) =
-      (parse::<ExecJson>(&request_json, "The request of exec"), stdin.as_ref().map(copy));
+    let arguments = arguments(&request_json, stdin.as_ref(), input);
+    spawn(env, async move { Ok(report(session.exec(arguments?, &cancel).await?)) })
+  }
+
+  /// Starts a command whose output is read while it runs, in the background or within the usual time limit.
+  #[napi(catch_unwind, ts_return_type = "Promise<Failure | ProcessHandle>")]
+  pub fn start<'env>(
+    &self,
+    env: &'env Env,
+    request_json: String,
+    background: bool,
+    stdin: Option<Uint8Array>,
+    input: Option<&InputPipe>,
+    token: Option<&CancelToken>,
+  ) -> Promised<'env, ProcessHandle> {
+    let (session, cancel) = (self.session.clone(), cancel_of(token));
+    let arguments = arguments(&request_json, stdin.as_ref(), input);
+    let term = if background { Term::Background } else { Term::Limited };
+    spawn(env, async move { Ok(ProcessHandle::new(session.start(arguments?, term, &cancel).await?, term)) })
+  }
+
+  /// Opens a file to be read piece by piece.
+  #[napi(catch_unwind, ts_return_type = "Promise<Failure | FileDownload>")]
+  pub fn read_file_stream<'env>(
+    &self,
+    env: &'env Env,
+    path: String,
+    offset: Option<f64>,
+    limit: Option<f64>,
+    token: Option<&CancelToken>,
+  ) -> Promised<'env, FileDownload> {
+    let (session, cancel) = (self.session.clone(), cancel_of(token));
+    let (offset, limit) = (optional_integer(offset, "offset"), optional_integer(limit, "limit"));
     spawn(env, async move {
-      let request = request?;
-      let timeout =
-        optional_integer(request.timeout_ms, "timeoutMs")?.map(|millis| Duration::from_millis(millis.max(1)));
-      let ExecJson { command, args, cwd, env, .. } = request;
-      let stdin = stdin.map(Stdin::Bytes);
-      Ok(report(session.exec(ExecArguments { command, args, cwd, env, stdin, timeout }, &cancel).await?))
+      let file = session.read_file_stream(&path, offset?.unwrap_or(0), limit?, &cancel).await?;
+      Ok(FileDownload {
+        path: file.path.to_string(),
+        size: number(file.size),
+        mode: file.mode,
+        contents: ProcessHandle::new(file.contents, Term::Limited),
+      })
     })
+  }
+
+  /// Begins to write a file that comes piece by piece.
+  #[napi(catch_unwind)]
+  pub fn write_file_stream(
+    &self,
+    path: String,
+    mode: Option<f64>,
+    token: Option<&CancelToken>,
+  ) -> Outcome<FileUpload> {
+    let (session, cancel) = (self.session.clone(), cancel_of(token));
+    outcome(optional_u32(mode, "mode").and_then(|mode| {
+      let path = Session::path_to_write(&path)?;
+      let written = path.to_string();
+      let work = move |contents| async move {
+        session.write_file_stream(&path, contents, mode, &cancel).await.map(drop)
+      };
+      Ok(FileUpload { path: written, contents: ArchiveUpload::start("Writing a file", work) })
+    }))
   }
 
   /// True once `release` was called.
@@ -250,6 +328,16 @@ impl SessionHandle {
     let session = self.session.clone();
     spawn(env, async move { Ok(session.release(&status).await.map(|error| error.to_string())) })
   }
+}
+
+/// The request of a command with its input, copied.
+fn arguments(json: &str, stdin: Option<&Uint8Array>, input: Option<&InputPipe>) -> Result<ExecArguments> {
+  let request = parse::<ExecJson>(json, "The request of a command")?;
+  let timeout =
+    optional_integer(request.timeout_ms, "timeoutMs")?.map(|millis| Duration::from_millis(millis.max(1)));
+  let ExecJson { command, args, cwd, env, .. } = request;
+  let stdin = input.map(InputPipe::stdin).or_else(|| stdin.map(|bytes| Stdin::Bytes(copy(bytes))));
+  Ok(ExecArguments { command, args, cwd, env, stdin, timeout })
 }
 
 async fn read(
@@ -310,10 +398,9 @@ fn json_text(value: &impl Serialize) -> Result<String> {
     .map_err(|error| fail!(Internal, "A listing could not be written as JSON.").with_source(error))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "an exit code has eight bits")]
 fn report(result: CommandResult) -> CommandReport {
   CommandReport {
-    exit_code: result.exit_code.map(|code| code as f64),
+    exit_code: result.exit_code.map(exit_code),
     signal: result.signal,
     outcome: result.outcome.as_str(),
     stdout: decode_lossy(&result.stdout, result.truncated),

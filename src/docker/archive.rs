@@ -97,6 +97,7 @@ impl Client {
       extra_stderr_bytes: 0,
       clean_mark: None,
       exclusive: false,
+      tap: None,
     };
     let output = self.run_exec(id, request).await?;
     match (output.end, output.exit_code) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::mpsc;
 
 use super::client::Client;
 use super::model::{
@@ -13,6 +14,7 @@ use super::model::{
 use crate::cancel::Cancel;
 use crate::error::Result;
 pub use crate::stream::ByteStream;
+use crate::stream::frame::Channel;
 
 /// Which kind of engine answers: the public `DockerClient.kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,9 @@ pub struct ExecRequest {
   /// The container runs nothing of its own but process 1 and its session. Then a process that hides from being found
   /// (a new session, an emptied environment) is known to be a command's, and dies when no other command runs.
   pub exclusive: bool,
+  /// Output goes here as it comes, and the cap does not count; a full channel holds the command back. What the real
+  /// engine alone can do.
+  pub tap: Option<mpsc::Sender<(Channel, Bytes)>>,
 }
 
 /// Why an exec is over.

@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::client::Client;
 use super::engine::{ExecEnd, ExecOutput, ExecRequest, Stdin};
 use super::exec_stream::{ExecSpec, ExecState, ExecStream, ReadEnd};
+use super::tap::Tap;
 use super::terminate::Target;
 use crate::cancel::{Cancel, cancelled};
 use crate::error::{Error, Result, fail};
@@ -51,6 +52,8 @@ struct Left<'a> {
 struct Collected {
   stdout: CappedOutput,
   stderr: CappedOutput,
+  /// Where output goes instead, if it is not kept.
+  tap: Option<Tap>,
 }
 
 impl Collected {
@@ -59,7 +62,25 @@ impl Collected {
     if mark.is_empty() {
       return true;
     }
-    self.stderr.as_bytes().windows(mark.len()).any(|window| window == mark)
+    match &self.tap {
+      Some(tap) => tap.marked,
+      None => self.stderr.as_bytes().windows(mark.len()).any(|window| window == mark),
+    }
+  }
+
+  fn push(&mut self, channel: Channel, data: &[u8]) {
+    match (&mut self.tap, channel) {
+      (Some(tap), _) => tap.push(channel, data),
+      (None, Channel::Stdout) => self.stdout.push(data),
+      (None, Channel::Stderr) => self.stderr.push(data),
+    }
+  }
+
+  /// Hands on what was just read, as soon as there is room for it.
+  async fn hand_on(&mut self) {
+    if let Some(tap) = &mut self.tap {
+      tap.hand_on().await;
+    }
   }
 }
 
@@ -89,6 +110,7 @@ impl Client {
     let mut collected = Collected {
       stdout: CappedOutput::new(cap),
       stderr: CappedOutput::new(cap.saturating_add(request.extra_stderr_bytes)),
+      tap: request.tap.map(|sender| Tap::new(sender, request.clean_mark.as_deref())),
     };
     let stop = collect(&mut stream, &mut collected, deadline, &request.cancel).await;
     stream.close();
@@ -100,7 +122,7 @@ impl Client {
       (_, settled) => settled?,
     };
     let exit_code = if state.running { None } else { state.exit_code };
-    let Collected { stdout, stderr } = collected;
+    let Collected { stdout, stderr, .. } = collected;
     Ok(ExecOutput { exit_code, stdout: stdout.into_bytes(), stderr: stderr.into_bytes(), end })
   }
 
@@ -197,14 +219,15 @@ async fn collect(
   cancel: &Cancel,
 ) -> Stop {
   loop {
-    let read = stream.read(|channel, data| match channel {
-      Channel::Stdout => collected.stdout.push(data),
-      Channel::Stderr => collected.stderr.push(data),
-    });
+    let step = async {
+      let read = stream.read(|channel, data| collected.push(channel, data)).await;
+      collected.hand_on().await;
+      read
+    };
     let read = tokio::select! {
       biased;
       () = cancel.cancelled() => return Stop::Cancelled,
-      read = timeout_at(deadline, read) => read,
+      read = timeout_at(deadline, step) => read,
     };
     match read {
       Err(_elapsed) => return Stop::Deadline,

@@ -19,6 +19,7 @@ pub mod model;
 mod network;
 mod node;
 mod request;
+mod tap;
 mod terminate;
 mod transport;
 mod version;

@@ -90,6 +90,7 @@ impl Engine for Client {
       extra_stderr_bytes: 0,
       clean_mark: None,
       exclusive: false,
+      tap: None,
     };
     let output = self.run_exec(id, request).await?;
     if (output.end, output.exit_code) != (ExecEnd::Finished, Some(0)) {

@@ -41,6 +41,17 @@ pub struct ExecArguments {
   pub timeout: Option<Duration>,
 }
 
+impl ExecArguments {
+  /// Size of the input, as far as it is known.
+  pub(super) fn stdin_bytes(&self) -> usize {
+    match &self.stdin {
+      Some(Stdin::Bytes(bytes)) => bytes.len(),
+      // The size of a stream is nobody's to know.
+      Some(Stdin::Stream(_) | Stdin::Empty) | None => 0,
+    }
+  }
+}
+
 impl Session {
   /// Reads a part of a file: `limit` bytes from `offset`, at most `limits.maxFileBytes`.
   pub async fn read_file(
@@ -100,13 +111,7 @@ impl Session {
         "Cannot write {path}: it has {size} bytes and limits.maxFileBytes allows {cap}. Write it in parts with a command, or raise the limit."
       ));
     }
-    let mode = mode.unwrap_or(DEFAULT_FILE_MODE);
-    if mode > 0o777 {
-      return Err(fail!(
-        PathInvalid,
-        "Cannot write {path} with mode {mode:o}; it may be permission bits up to 777 (octal)."
-      ));
-    }
+    let mode = checked_mode(&path, mode)?;
     self
       .operate(caller, |cancel| {
         let path = path.clone();
@@ -150,16 +155,12 @@ impl Session {
 
   /// Runs a command to its end.
   pub async fn exec(&self, arguments: ExecArguments, caller: &Cancel) -> Result<CommandResult> {
-    let stdin = match &arguments.stdin {
-      Some(Stdin::Bytes(bytes)) => bytes.len(),
-      // The size of a stream is nobody's to know.
-      Some(Stdin::Stream(_) | Stdin::Empty) | None => 0,
-    };
+    let stdin = arguments.stdin_bytes();
     let work = async {
       let command = self.checked_command(arguments)?;
       self
         .operate(caller, |cancel| async move {
-          let _slot = self.process_slot(&cancel).await?;
+          let _place = self.places().take(false, &cancel).await?;
           self.sandbox().exec(command, &cancel).await
         })
         .await
@@ -168,7 +169,7 @@ impl Session {
     self.observed(Operation::Exec, stdin, work, seen).await
   }
 
-  fn checked_command(&self, arguments: ExecArguments) -> Result<Command> {
+  pub(super) fn checked_command(&self, arguments: ExecArguments) -> Result<Command> {
     let options = &self.core().options;
     let program = match policy::decide(&options.shell, options.workspace.exec, &arguments.command) {
       Decision::Allow { program } => program,
@@ -184,8 +185,20 @@ impl Session {
       cwd,
       env: arguments.env,
       stdin: arguments.stdin.unwrap_or(Stdin::Empty),
-      timeout: arguments.timeout.unwrap_or(longest).min(longest),
+      timeout: Some(arguments.timeout.unwrap_or(longest).min(longest)),
       max_output_bytes: options.limits.max_output_bytes,
     })
   }
+}
+
+/// Permission bits for a file that is written.
+pub(super) fn checked_mode(path: &WorkspacePath, mode: Option<u32>) -> Result<u32> {
+  let mode = mode.unwrap_or(DEFAULT_FILE_MODE);
+  if mode > 0o777 {
+    return Err(fail!(
+      PathInvalid,
+      "Cannot write {path} with mode {mode:o}; it may be permission bits up to 777 (octal)."
+    ));
+  }
+  Ok(mode)
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use super::core::Core;
 use super::event::{Kind, millis};
 use super::heartbeat;
+use super::places::Places;
 use super::release::{self, Ended, Failed};
 use crate::cancel::Cancel;
 use crate::error::{Error, Result, fail, shown};
@@ -36,7 +37,7 @@ struct Inner {
   life: Cancel,
   /// Operations under way; closed by `release`, after which none begins.
   running: TaskTracker,
-  processes: Semaphore,
+  places: Places,
   released: AtomicBool,
   told: Told,
 }
@@ -58,7 +59,6 @@ impl Session {
     sandbox: Arc<dyn Sandbox>,
     instead: Option<String>,
   ) -> Self {
-    let processes = core.options.limits.max_concurrent_processes as usize;
     let session = Self(Arc::new(Inner {
       life: core.closed.child(),
       sandbox,
@@ -69,7 +69,7 @@ impl Session {
       run_id: record.run_id.clone(),
       record: Mutex::new(record),
       running: TaskTracker::new(),
-      processes: Semaphore::new(processes),
+      places: Places::new(core.options.limits.max_concurrent_processes),
       released: AtomicBool::new(false),
       told: Told::default(),
       core,
@@ -135,11 +135,9 @@ impl Session {
     self.lease().await.map(|lease| lease.is_some())
   }
 
-  /// A place among the commands that may run at the same time; waits for one.
-  pub(super) async fn process_slot(&self, cancel: &Cancel) -> Result<tokio::sync::SemaphorePermit<'_>> {
-    let slot =
-      async { self.0.processes.acquire().await.map_err(|error| self.released_error().with_source(error)) };
-    cancel.guard("Waiting for a place among the running commands", slot).await
+  /// The places of commands that run at the same time.
+  pub(super) fn places(&self) -> &Places {
+    &self.0.places
   }
 
   /// Runs one operation: refused after release or with an old fence, ended by the caller's signal and by release.

@@ -1,6 +1,7 @@
 //! What can be done in one running container: one trait, with an implementation for each transport.
 
 pub mod exec;
+pub mod output;
 pub mod resident;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use crate::cancel::Cancel;
 use crate::docker::{ByteStream, Stdin};
 use crate::error::Result;
 use crate::workspace::path::WorkspacePath;
+use output::{OutputWriter, ProcessEnd};
 
 /// How a command ended. Never guessed: a transport reports only what it can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,8 +116,8 @@ pub struct Command {
   pub env: BTreeMap<String, String>,
   /// What it reads.
   pub stdin: Stdin,
-  /// Its time limit.
-  pub timeout: Duration,
+  /// Its time limit, if it has one.
+  pub timeout: Option<Duration>,
   /// Cap in bytes, of each of the two streams.
   pub max_output_bytes: u64,
 }
@@ -137,6 +139,16 @@ pub struct CommandResult {
   pub truncated: bool,
   /// From the request to the result, our side's clock.
   pub duration: Duration,
+}
+
+/// A file that is read piece by piece.
+pub struct FileStream {
+  /// Size of the whole file when it was opened; no more than that is read.
+  pub size: u64,
+  /// Permission bits.
+  pub mode: u32,
+  /// The bytes asked for; fewer where the file ends before.
+  pub bytes: ByteStream,
 }
 
 /// A tar of the workspace: hostile data until checked.
@@ -163,10 +175,29 @@ pub trait Sandbox: Send + Sync {
   /// Writes a file whole, or not at all; parents are made.
   async fn write_file(&self, path: &WorkspacePath, contents: Bytes, mode: u32, cancel: &Cancel)
   -> Result<()>;
+  /// Reads a file of any size, `limit` bytes from `offset`.
+  async fn read_stream(
+    &self,
+    path: &WorkspacePath,
+    offset: u64,
+    limit: u64,
+    cancel: &Cancel,
+  ) -> Result<FileStream>;
+  /// Writes a file of any size whole, or not at all: an error of `contents` leaves the old one. The size that it has now.
+  async fn write_stream(
+    &self,
+    path: &WorkspacePath,
+    contents: ByteStream,
+    mode: u32,
+    cancel: &Cancel,
+  ) -> Result<u64>;
   /// Lists a directory, `depth` levels deep (1: its own entries), at most `limit` entries.
   async fn list(&self, path: &WorkspacePath, depth: u32, limit: usize, cancel: &Cancel) -> Result<Listing>;
   /// Runs a command to its end.
   async fn exec(&self, command: Command, cancel: &Cancel) -> Result<CommandResult>;
+  /// Runs a command to its end, its output to `output` as it comes; where there is no room, the command is held back.
+  /// Its cap does not count. The end is told to `output` too, as soon as it is known.
+  async fn stream(&self, command: Command, output: &OutputWriter, cancel: &Cancel) -> Result<ProcessEnd>;
   /// Unpacks a tar of ours into the workspace.
   async fn import(&self, tar: ByteStream, cancel: &Cancel) -> Result<()>;
   /// The workspace as the container packs it.

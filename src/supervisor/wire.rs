@@ -34,7 +34,7 @@ pub use reply::{
   CommandEnd, Entry, EntryKind, Failed, Failure, How, Listed, NotStarted, Notice, Read, Reply, SelfTest,
   Started, TarDone, Written,
 };
-pub use request::{Exec, List, ReadFile, TarIn, TarOut, WriteFile};
+pub use request::{Exec, List, ReadFile, TarIn, TarOut, UNTIL_END, WriteFile};
 pub use strings::{Strings, StringsBuf};
 
 /// Version of the frame layout and of every payload. A supervisor is pinned to its host by digest, so a mismatch is a

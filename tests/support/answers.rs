@@ -28,7 +28,7 @@ fn command() -> Command {
     cwd: WorkspacePath::root(),
     env: BTreeMap::new(),
     stdin: Stdin::Empty,
-    timeout: Duration::from_secs(1),
+    timeout: Some(Duration::from_secs(1)),
     max_output_bytes: 8,
   }
 }

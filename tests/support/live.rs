@@ -80,6 +80,7 @@ pub fn request(cmd: &[&str]) -> ExecRequest {
     extra_stderr_bytes: 0,
     clean_mark: None,
     exclusive: false,
+    tap: None,
   }
 }
 

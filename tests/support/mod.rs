@@ -52,5 +52,6 @@ pub fn command(words: &[&str]) -> ExecRequest {
     extra_stderr_bytes: 0,
     clean_mark: None,
     exclusive: false,
+    tap: None,
   }
 }

@@ -51,6 +51,7 @@ fn request(cmd: &[&str]) -> ExecRequest {
     extra_stderr_bytes: 0,
     clean_mark: Some(String::new()),
     exclusive: false,
+    tap: None,
   }
 }
 

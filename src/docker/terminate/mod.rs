@@ -221,6 +221,7 @@ impl Client {
       extra_stderr_bytes: 0,
       clean_mark: None,
       exclusive: false,
+      tap: None,
     };
     // Boxed: running a command ends with this, which runs a command.
     Ok(Box::pin(self.run_exec(container, request)).await?.exit_code)

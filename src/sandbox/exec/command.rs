@@ -1,7 +1,7 @@
 //! Commands over `docker exec`: the script that starts one says in marks on its standard error what came of it.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::docker::{ExecEnd, ExecOutput, ExecRequest};
 use crate::error::{Result, fail};
@@ -15,9 +15,16 @@ use crate::cancel::Cancel;
 /// What the marks take of standard error: 32 digits, a colon, a word and a semicolon, twice.
 const MARKS_BYTES: u64 = 39 + 37;
 
+/// The words of a script that could not start a command, and what they mean.
+pub(super) const REFUSALS: [(&str, &str); 3] = [
+  ("cwd", "no such working directory"),
+  ("missing", "command not found"),
+  ("denied", "permission denied: not executable"),
+];
+
 /// What the marks say.
-#[derive(Debug, PartialEq, Eq)]
-enum Fate {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
   /// It ran; `whole` when the script saw its end.
   Started { whole: bool },
   /// It could not be started, and why.
@@ -48,7 +55,7 @@ impl ExecSandbox {
     Ok(result)
   }
 
-  fn request(&self, command: Command, nonce: &Nonce, cancel: &Cancel) -> ExecRequest {
+  pub(super) fn request(&self, command: Command, nonce: &Nonce, cancel: &Cancel) -> ExecRequest {
     let mut given = self.env.clone();
     given.extend(command.env);
     let (cmd, env, extra) = if self.scripts {
@@ -66,7 +73,7 @@ impl ExecSandbox {
       env,
       // The script enters the directory itself, without following links.
       working_dir: if self.scripts { "/".to_owned() } else { command.cwd.absolute() },
-      timeout: command.timeout,
+      timeout: command.timeout.unwrap_or(Duration::MAX),
       max_output_bytes: command.max_output_bytes,
       stdin: command.stdin,
       cancel: cancel.clone(),
@@ -75,6 +82,7 @@ impl ExecSandbox {
       extra_stderr_bytes: extra,
       clean_mark: self.scripts.then(|| nonce.mark("end")),
       exclusive: true,
+      tap: None,
     }
   }
 }
@@ -96,17 +104,17 @@ fn disguised(given: &BTreeMap<String, String>) -> (Vec<String>, Vec<String>) {
   (names, env)
 }
 
-struct Read<'a> {
-  output: ExecOutput,
-  stderr: Vec<u8>,
-  fate: Fate,
-  cap: u64,
-  program: &'a str,
-  begun: Instant,
+pub(super) struct Read<'a> {
+  pub output: ExecOutput,
+  pub stderr: Vec<u8>,
+  pub fate: Fate,
+  pub cap: u64,
+  pub program: &'a str,
+  pub begun: Instant,
 }
 
 impl Read<'_> {
-  fn into_result(self) -> Result<CommandResult> {
+  pub(super) fn into_result(self) -> Result<CommandResult> {
     let cap = usize::try_from(self.cap).unwrap_or(usize::MAX);
     let (mut stdout, mut stderr) = (self.output.stdout, self.stderr);
     let over = stdout.len() > cap || stderr.len() > cap || self.output.end == ExecEnd::Truncated;
@@ -164,12 +172,7 @@ fn read_marks(stderr: &[u8], nonce: &str) -> (Vec<u8>, Fate) {
     return (stderr.to_vec(), Fate::Unknown);
   };
   let mut rest = stderr.get(first..).unwrap_or_default().to_vec();
-  let refusals = [
-    ("cwd", "no such working directory"),
-    ("missing", "command not found"),
-    ("denied", "permission denied: not executable"),
-  ];
-  for (word, why) in refusals {
+  for (word, why) in REFUSALS {
     if rest.starts_with(&mark(word)) {
       return (Vec::new(), Fate::Refused(why));
     }

@@ -113,6 +113,7 @@ impl ExecSandbox {
       extra_stderr_bytes: 0,
       clean_mark: Some(String::new()),
       exclusive: false,
+      tap: None,
     };
     let output = self.explained(self.engine.exec(&self.container, request).await).await?;
     if output.end != ExecEnd::TimedOut && output.exit_code.is_none_or(|code| code > FIRST_SIGNAL) {

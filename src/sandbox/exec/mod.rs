@@ -4,6 +4,8 @@
 pub mod archive_files;
 mod command;
 mod files;
+mod marks;
+mod process;
 mod scripts;
 
 use std::collections::BTreeMap;
@@ -12,7 +14,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Capabilities, Command, CommandResult, Export, FileRange, Listing, Outcome, Sandbox};
+use super::output::{OutputWriter, ProcessEnd};
+use super::{Capabilities, Command, CommandResult, Export, FileRange, FileStream, Listing, Outcome, Sandbox};
 use crate::archive::Owner;
 use crate::cancel::Cancel;
 use crate::docker::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, Stdin};
@@ -141,6 +144,24 @@ impl Sandbox for ExecSandbox {
 
   async fn exec(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
     self.run(command, cancel).await
+  }
+
+  async fn stream(&self, command: Command, output: &OutputWriter, cancel: &Cancel) -> Result<ProcessEnd> {
+    self.run_streamed(command, output, cancel).await
+  }
+
+  async fn read_stream(&self, path: &WorkspacePath, _: u64, _: u64, _: &Cancel) -> Result<FileStream> {
+    Err(fail!(
+      Unsupported,
+      "Reading {path} as a stream needs the resident transport; this session has exec. Use readFile in parts (offset, limit)."
+    ))
+  }
+
+  async fn write_stream(&self, path: &WorkspacePath, _: ByteStream, _: u32, _: &Cancel) -> Result<u64> {
+    Err(fail!(
+      Unsupported,
+      "Writing {path} from a stream needs the resident transport; this session has exec. Use writeFile, or a command that reads it as stdin."
+    ))
   }
 
   async fn import(&self, tar: ByteStream, cancel: &Cancel) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Commands over the supervisor.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{ResidentSandbox, unexpected};
 use crate::cancel::Cancel;
@@ -8,7 +8,7 @@ use crate::docker::Stdin;
 use crate::error::{Error, Result, fail};
 use crate::sandbox::{Command, CommandResult, Outcome};
 use crate::stream::output::CappedOutput;
-use crate::supervisor::link::{Event, WINDOW};
+use crate::supervisor::link::{Event, Operation, WINDOW};
 use crate::supervisor::wire::{
   CommandEnd, Exec, How, NotStarted, RelativePath, Reply, Started, Stream, StringsBuf, ToInside,
 };
@@ -17,24 +17,31 @@ use crate::supervisor::wire::{
 const KILLED: i64 = 137;
 
 impl ResidentSandbox {
-  pub(super) async fn run(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
-    let begun = Instant::now();
-    let Command { program, args, cwd, env, stdin, timeout, max_output_bytes } = command;
-    let argv = strings(std::iter::once(program.as_str()).chain(args.iter().map(String::as_str)))?;
+  /// Asks for a command, with no more output than `cap` bytes of each stream; its input is still to be sent.
+  pub(super) async fn start(&self, command: Command, cap: u64) -> Result<(Operation, Stdin)> {
+    let Command { program, args, cwd, env, stdin, timeout, .. } = command;
+    let argv = strings(std::iter::once(&program).chain(&args))?;
     let mut variables = self.env.clone();
     variables.extend(env);
     let env = strings(variables.iter().map(|(name, value)| format!("{name}={value}")))?;
+    let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1);
     let request = Exec {
       window: WINDOW,
-      timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1),
-      max_stdout: max_output_bytes,
-      max_stderr: max_output_bytes,
-      stdin: !matches!(stdin, Stdin::Empty),
+      timeout_ms: timeout.map_or(0, millis),
+      max_stdout: cap,
+      max_stderr: cap,
+      stdin: !stdin.is_empty(),
       cwd: relative(cwd.as_str())?,
       argv: argv.view(),
       env: env.view(),
     };
-    let operation = self.link.request(ToInside::Exec(request)).await?;
+    Ok((self.link.request(ToInside::Exec(request)).await?, stdin))
+  }
+
+  pub(super) async fn run(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
+    let begun = Instant::now();
+    let (program, max_output_bytes) = (command.program.clone(), command.max_output_bytes);
+    let (operation, stdin) = self.start(command, max_output_bytes).await?;
     let (mut stdout, mut stderr) = (CappedOutput::new(max_output_bytes), CappedOutput::new(max_output_bytes));
     let mut exited = None;
     let reply = operation
@@ -79,7 +86,7 @@ impl ResidentSandbox {
   }
 }
 
-fn outcome(end: CommandEnd) -> Result<(Outcome, Option<i64>, Option<&'static str>)> {
+pub(super) fn outcome(end: CommandEnd) -> Result<(Outcome, Option<i64>, Option<&'static str>)> {
   Ok(match end.how {
     How::Exited(code) => (Outcome::Exited, Some(i64::from(code)), None),
     How::Signaled(number) => (Outcome::Signaled, None, Some(signal_name(number))),
@@ -118,7 +125,7 @@ mod errno {
 }
 
 /// Why a command never ran, in the words of the other transport's shell where that has any.
-fn not_started(stage: NotStarted, error: i32) -> String {
+pub(super) fn not_started(stage: NotStarted, error: i32) -> String {
   use errno::{EACCES, ELOOP, ENOENT, ENOEXEC, ENOTDIR, EPERM};
   match (stage, error) {
     (NotStarted::Program, ENOENT | ENOTDIR) => "command not found".to_owned(),

@@ -168,7 +168,7 @@ impl Reading {
 }
 
 /// The bytes of an operation that has one output; a file or an archive has no errors to write, and nothing to read to us.
-fn output(event: Event, what: &str) -> Result<Option<Bytes>> {
+pub(super) fn output(event: Event, what: &str) -> Result<Option<Bytes>> {
   match event {
     Event::Data(Stream::Output, bytes) => Ok(Some(bytes)),
     Event::Data(..) | Event::Exited(_) | Event::Started(Started::Command { .. }) => Err(unexpected(what)),
@@ -177,7 +177,7 @@ fn output(event: Event, what: &str) -> Result<Option<Bytes>> {
 }
 
 /// An operation that has no output.
-fn silent(event: Event, what: &str) -> Result<()> {
+pub(super) fn silent(event: Event, what: &str) -> Result<()> {
   output(event, what)?.map_or(Ok(()), |_bytes| Err(unexpected(what)))
 }
 

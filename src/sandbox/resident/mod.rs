@@ -3,12 +3,15 @@
 
 mod command;
 mod container;
+mod file_streams;
 mod files;
 mod listing;
+mod process;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -17,7 +20,8 @@ use futures_util::{StreamExt, TryStreamExt};
 pub use container::Container;
 use watch::Patience;
 
-use super::{Capabilities, Command, CommandResult, Export, FileRange, Listing, Outcome, Sandbox};
+use super::output::{OutputWriter, ProcessEnd};
+use super::{Capabilities, Command, CommandResult, Export, FileRange, FileStream, Listing, Outcome, Sandbox};
 use crate::cancel::Cancel;
 use crate::docker::ByteStream;
 use crate::error::{Error, ErrorCode, Result, fail};
@@ -76,13 +80,28 @@ impl ResidentSandbox {
     what: &str,
     work: impl Future<Output = Result<T>>,
   ) -> Result<T> {
+    self.settled(self.watched(patience, what, work)).await
+  }
+
+  /// Runs an operation that takes as long as its caller does.
+  async fn settled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
     if let Some(lost) = self.container.lost() {
       return Err(lost);
     }
-    match self.watched(patience, what, work).await {
+    match work.await {
       Err(error) => Err(settle(&self.container, &self.link, error).await),
       ended => ended,
     }
+  }
+
+  /// A stream over the link, whose errors mean what those of operations do.
+  fn settling(&self, pieces: ByteStream) -> ByteStream {
+    let (container, link) = (Arc::clone(&self.container), self.link.clone());
+    let settled = pieces.or_else(move |error| {
+      let (container, link) = (Arc::clone(&container), link.clone());
+      async move { Err(settle(&container, &link, error).await) }
+    });
+    settled.boxed()
   }
 }
 
@@ -136,7 +155,34 @@ impl Sandbox for ResidentSandbox {
   }
 
   async fn exec(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
-    self.operate(Patience::command(command.timeout), "The sandbox command", self.run(command, cancel)).await
+    let patience = Patience::command(command.timeout.unwrap_or(Duration::MAX));
+    self.operate(patience, "The sandbox command", self.run(command, cancel)).await
+  }
+
+  async fn stream(&self, command: Command, output: &OutputWriter, cancel: &Cancel) -> Result<ProcessEnd> {
+    self.settled(self.run_streamed(command, output, cancel)).await
+  }
+
+  async fn read_stream(
+    &self,
+    path: &WorkspacePath,
+    offset: u64,
+    limit: u64,
+    cancel: &Cancel,
+  ) -> Result<FileStream> {
+    let what = format!("Reading {path}");
+    let opened = self.operate(Patience::FILE, &what, self.open_stream(path, offset, limit, cancel)).await?;
+    Ok(FileStream { bytes: self.settling(opened.bytes), ..opened })
+  }
+
+  async fn write_stream(
+    &self,
+    path: &WorkspacePath,
+    contents: ByteStream,
+    mode: u32,
+    cancel: &Cancel,
+  ) -> Result<u64> {
+    self.settled(self.write_until_end(path, contents, mode, cancel)).await
   }
 
   async fn import(&self, tar: ByteStream, cancel: &Cancel) -> Result<()> {
@@ -145,12 +191,7 @@ impl Sandbox for ResidentSandbox {
 
   async fn export(&self, max_bytes: u64, cancel: &Cancel) -> Result<Export> {
     let tar = self.operate(Patience::ARCHIVE, PACKING, self.pack(max_bytes, cancel)).await?;
-    let (container, link) = (Arc::clone(&self.container), self.link.clone());
-    let settled = tar.or_else(move |error| {
-      let (container, link) = (Arc::clone(&container), link.clone());
-      async move { Err(settle(&container, &link, error).await) }
-    });
-    Ok(Export { tar: settled.boxed(), base: None })
+    Ok(Export { tar: self.settling(tar), base: None })
   }
 
   /// Commands of a holder that died are operations that the supervisor still knows.

@@ -139,11 +139,20 @@ impl Inbox {
   /// The next event, and the limit of a stream that is to be told the peer, since its reader has caught up. `None` where
   /// nothing comes any more.
   pub async fn next(&self) -> Option<(Event, Option<u64>)> {
+    self.first(State::take).await
+  }
+
+  /// The same for who cannot take output now: it waits, and what comes behind it.
+  pub async fn next_control(&self) -> Option<Event> {
+    self.first(State::take_control).await
+  }
+
+  async fn first<T>(&self, take: impl Fn(&mut State) -> Option<T>) -> Option<T> {
     loop {
       let arrived = self.0.arrived.notified();
       {
         let mut state = self.state();
-        if let Some(event) = state.take() {
+        if let Some(event) = take(&mut state) {
           return Some(event);
         }
         if state.closed {
@@ -177,16 +186,17 @@ impl State {
     }
   }
 
+  /// What does not wait behind output that nobody may want to read.
+  fn take_control(&mut self) -> Option<Event> {
+    let started = self.started.take().map(Event::Started);
+    let credit = || self.credit.take().map(Event::Credit);
+    let exited = || self.exited.take().map(Event::Exited);
+    started.or_else(credit).or_else(exited)
+  }
+
   fn take(&mut self) -> Option<(Event, Option<u64>)> {
-    if let Some(started) = self.started.take() {
-      return Some((Event::Started(started), None));
-    }
-    if let Some(limit) = self.credit.take() {
-      return Some((Event::Credit(limit), None));
-    }
-    // Not behind output that nobody may want to read.
-    if let Some(end) = self.exited.take() {
-      return Some((Event::Exited(end), None));
+    if let Some(event) = self.take_control() {
+      return Some((event, None));
     }
     if let Some((stream, piece)) = self.pieces.pop_front() {
       let bytes: Bytes = piece.freeze();

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use inbox::Inbox;
 pub use opening::{Previous, Via};
-pub use operation::Operation;
+pub use operation::{Operation, Sink};
 use outgoing::{Hurry, Outgoing, Pushed};
 
 use super::wire::{

@@ -1,5 +1,7 @@
 //! One operation of a link, from its request to its last word.
 
+mod paced;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +15,7 @@ use crate::cancel::Cancel;
 use crate::docker::Stdin;
 use crate::error::{Result, fail};
 use crate::supervisor::wire::{Credit, Data, MAX_DATA, Reply, SendWindow, Stream, ToInside};
+pub use paced::Sink;
 
 /// An operation that was cancelled ends with its last word. One that does not within this time leaves the link broken:
 /// the supervisor cannot end the command, and the container has to go.
@@ -64,13 +67,13 @@ impl Operation {
       let room = self.room();
       let event = tokio::select! {
         biased;
-        () = cancel.cancelled() => return self.stop(what).await,
+        () = cancel.cancelled() => return self.stop(what, |_| Ok(())).await,
         event = self.next() => event?,
         piece = source.next(room) => {
           let piece = piece?;
           tokio::select! {
             biased;
-            () = cancel.cancelled() => return self.stop(what).await,
+            () = cancel.cancelled() => return self.stop(what, |_| Ok(())).await,
             fed = self.feed(piece) => fed?,
           }
           continue;
@@ -103,13 +106,14 @@ impl Operation {
     Ok(())
   }
 
-  async fn stop(mut self, what: &str) -> Result<Reply> {
+  /// Stops it inside and waits for its last word. `sink` sees what is told before that.
+  async fn stop(mut self, what: &str, mut sink: impl FnMut(Event) -> Result<()>) -> Result<Reply> {
     self.link.shared().send_small(Hurry::Now, &ToInside::Cancel, self.op);
     let deadline = Instant::now() + CANCEL_TIMEOUT;
     loop {
       match timeout_at(deadline, self.next()).await {
         Ok(Ok(Event::Done(_))) => return Err(crate::cancel::cancelled(what)),
-        Ok(Ok(_)) => {}
+        Ok(Ok(event)) => sink(event)?,
         Ok(Err(error)) => return Err(error),
         // Frozen, it is stopped when it thaws.
         Err(_elapsed) if self.link.is_frozen().await => return Err(crate::cancel::cancelled(what)),

@@ -20,13 +20,16 @@ pub struct ReadFile<'a> {
   pub path: RelativePath<'a>,
 }
 
+/// [`WriteFile::size`] of a file whose size nobody knows before its end.
+pub const UNTIL_END: u64 = u64::MAX;
+
 /// Writes a file whole or not at all. Its bytes come on the input stream, then the stream's end;
 /// [`Reply::Written`](super::Reply).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteFile<'a> {
   /// Permission bits.
   pub mode: u32,
-  /// How many bytes come; fewer or more leave the old file as it was.
+  /// How many bytes come; fewer or more leave the old file as it was. [`UNTIL_END`]: all that come before the end.
   pub size: u64,
   /// An existing file is replaced; otherwise it is `Exists`.
   pub overwrite: bool,

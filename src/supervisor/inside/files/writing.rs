@@ -7,7 +7,7 @@ use super::super::operations::{Context, Step, failed};
 use super::temporary::Temporary;
 use super::{failure, refused, regular, wide_window};
 use crate::supervisor::wire::{
-  Credit, Data, Failure, INITIAL_WINDOW, ReceiveWindow, Reply, Stream, ToHost, WriteFile, Written,
+  Credit, Data, Failure, INITIAL_WINDOW, ReceiveWindow, Reply, Stream, ToHost, UNTIL_END, WriteFile, Written,
 };
 
 /// A file that is being written.
@@ -81,12 +81,12 @@ impl Writing {
     if !self.ended {
       return Step::Wait;
     }
-    if self.received() != self.size {
+    if self.size != UNTIL_END && self.received() != self.size {
       return Step::Done(failed(Failure::Cut, 0));
     }
     match self.file.take().map(|file| file.place(&self.name, self.mode, self.overwrite)) {
       Some(Err(error)) => Step::Done(refused(error)),
-      _ => Step::Done(Reply::Written(Written { size: self.size })),
+      _ => Step::Done(Reply::Written(Written { size: self.received() })),
     }
   }
 }

@@ -99,3 +99,18 @@ fn a_broken_link_gives_what_had_come_and_then_nothing() {
   assert_eq!(pieces(&inbox), [(Stream::Output, 4)]);
   assert!(matches!(inbox.next().now_or_never(), Some(None)));
 }
+
+#[tokio::test]
+async fn who_cannot_take_output_is_told_what_does_not_wait_behind_it() {
+  let inbox = Inbox::default();
+  inbox.data(&Data { stream: Stream::Output, offset: 0, bytes: b"abc" }).unwrap();
+  inbox.credit(Stream::Input, 7).unwrap();
+  assert!(matches!(inbox.next_control().await, Some(Event::Credit(7))));
+  inbox.end(Stream::Output).unwrap();
+  let mut waiting = std::pin::pin!(inbox.next_control());
+  assert!(futures_util::poll!(&mut waiting).is_pending());
+  assert!(matches!(inbox.next().await, Some((Event::Data(Stream::Output, bytes), None)) if bytes == "abc"));
+  inbox.close();
+  assert!(matches!(inbox.next().await, Some((Event::End(Stream::Output), None))));
+  assert!(waiting.await.is_none());
+}

@@ -1,0 +1,137 @@
+// Files of any size, piece by piece.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { codeOf, failureOf, sh, transport } from '../support/live.mjs'
+import { lab, memoryOf, MIB } from '../support/streams.mjs'
+
+const { inSession, leavesNothing } = lab()
+const PIECE = 65_536
+const LIMITS = { memoryMb: 600, maxWorkspaceBytes: 400 * MIB, maxFileBytes: 1024 }
+
+async function* pieces(count, last = () => undefined) {
+  for (let i = 0; i < count; i++) yield new Uint8Array(PIECE).fill(i)
+  last()
+}
+
+async function bytesOf(stream) {
+  const found = []
+  for await (const piece of stream) found.push(piece)
+  return Buffer.concat(found)
+}
+
+if (transport === 'exec') {
+  test('without the resident transport they are refused, with what to do', () =>
+    inSession({}, async session => {
+      assert.equal(await codeOf(session.readFileStream('f')), 'UNSUPPORTED')
+      assert.equal(await codeOf(session.writeFileStream('f', pieces(1))), 'UNSUPPORTED')
+    }))
+} else {
+  test('a file goes in and out whole, or in part', () =>
+    inSession({ limits: LIMITS }, async session => {
+      async function* odd() {
+        yield new Uint8Array()
+        yield new Uint8Array([1])
+        yield Buffer.from('grüße')
+        yield new Uint8Array(3 * MIB).fill(255)
+      }
+      const expected = Buffer.concat([Buffer.from([1]), Buffer.from('grüße'), Buffer.alloc(3 * MIB, 255)])
+      const written = await session.writeFileStream('./a/b', odd(), { mode: 0o600 })
+      assert.deepEqual(written, { path: 'a/b', size: expected.length })
+      const stream = await session.readFileStream('a/b')
+      assert.deepEqual([stream.path, stream.size, stream.mode], ['a/b', expected.length, 0o600])
+      assert.ok((await bytesOf(stream)).equals(expected))
+      assert.equal((await bytesOf(stream)).length, 0)
+      const part = await session.readFileStream('a/b', { offset: 1, limit: 4 })
+      assert.equal((await bytesOf(part)).toString(), 'grü')
+      assert.deepEqual(await session.writeFileStream('empty', pieces(0)), { path: 'empty', size: 0 })
+      assert.equal((await bytesOf(await session.readFileStream('empty'))).length, 0)
+    }))
+
+  test('256 MiB leave memory as it is', () =>
+    inSession({ limits: LIMITS }, async session => {
+      const write = count => session.writeFileStream('big', pieces(count))
+      const read = async () => {
+        let [length, sound] = [0, true]
+        for await (const piece of await session.readFileStream('big')) {
+          sound &&= piece[0] === (length >> 16) % 256
+          length += piece.length
+        }
+        return [length, sound]
+      }
+      await write(1024)
+      await read()
+      const wrote = await memoryOf(async () => assert.equal((await write(4096)).size, 256 * MIB))
+      const got = await memoryOf(async () => assert.deepEqual(await read(), [256 * MIB, true]))
+      assert.ok(wrote < 48 && got < 48, `${wrote} and ${got} MiB`)
+    }))
+
+  test('what fails half way leaves the old file and nothing else', () =>
+    inSession({ limits: { ...LIMITS, maxWorkspaceBytes: 16 * MIB } }, async session => {
+      await session.writeFile('f', 'old')
+      const mine = new RangeError('mine')
+      const throwing = pieces(20, () => {
+        throw mine
+      })
+      assert.equal(await failureOf(session.writeFileStream('f', throwing)), mine)
+      assert.equal(await codeOf(session.writeFileStream('f', pieces(1000))), 'LIMIT')
+      async function* wrong() {
+        yield new Uint8Array(9)
+        yield 'text'
+      }
+      assert.equal(await codeOf(session.writeFileStream('f', wrong())), 'CONFIG_INVALID')
+      const controller = new AbortController()
+      async function* stuck() {
+        yield new Uint8Array(PIECE)
+        controller.abort(mine)
+        await new Promise(() => undefined)
+      }
+      const error = await failureOf(session.writeFileStream('f', stuck(), { signal: controller.signal }))
+      assert.deepEqual([error.code, error.cause], ['CANCELLED', mine])
+      assert.equal(await sh(session, 'cat f; ls -A | wc -l'), 'old1\n')
+    }))
+
+  test('refusals name what is wrong', () =>
+    inSession({ limits: LIMITS }, async session => {
+      assert.equal(await codeOf(session.readFileStream('none')), 'NOT_FOUND')
+      assert.equal(await codeOf(session.readFileStream('.')), 'PATH_INVALID')
+      assert.equal(await codeOf(session.readFileStream('../x')), 'PATH_INVALID')
+      assert.equal(await codeOf(session.writeFileStream('../x', pieces(1))), 'PATH_INVALID')
+      assert.equal(await codeOf(session.writeFileStream('x', 'text')), 'CONFIG_INVALID')
+      assert.equal(await codeOf(session.writeFileStream('x', pieces(1), { mode: 0o1000 })), 'PATH_INVALID')
+      await sh(session, 'ln -s /etc/passwd link')
+      assert.equal(await codeOf(session.readFileStream('link')), 'PATH_INVALID')
+    }))
+
+  test('a file that grows is read as far as it went, one that shrinks to where it ends', () =>
+    inSession({ limits: LIMITS }, async session => {
+      await session.writeFileStream('f', pieces(32))
+      const grown = await session.readFileStream('f')
+      await sh(session, 'head -c 1000 /dev/zero >>f')
+      assert.equal((await bytesOf(grown)).length, 32 * PIECE)
+      const shrunk = await session.readFileStream('f')
+      await sh(session, ': >f')
+      const length = (await bytesOf(shrunk)).length
+      assert.ok(length < 32 * PIECE, String(length))
+    }))
+
+  test('reading can be left, cancelled, and ends with the session', () =>
+    inSession({ limits: LIMITS }, async session => {
+      await session.writeFileStream('f', pieces(320))
+      for await (const piece of await session.readFileStream('f')) {
+        assert.equal(piece[0], 0)
+        break
+      }
+      const controller = new AbortController()
+      const cancelled = await session.readFileStream('f', { signal: controller.signal })
+      controller.abort('why')
+      const error = await failureOf(bytesOf(cancelled))
+      assert.deepEqual([error.code, error.cause], ['CANCELLED', 'why'])
+      const unread = await session.readFileStream('f')
+      const begun = Date.now()
+      await session.release({ status: 'completed' })
+      assert.ok(Date.now() - begun < 5000)
+      assert.equal(await codeOf(bytesOf(unread)), 'RELEASED')
+    }))
+}
+
+leavesNothing()

@@ -1,0 +1,90 @@
+// Processes in the background, over both transports.
+import assert from 'node:assert/strict'
+import { codeOf, failureOf, sh } from '../support/live.mjs'
+import { collect, ended, lab, onBothTransports, runningIn, shell } from '../support/streams.mjs'
+
+const labour = lab()
+const both = (title, options, use) => onBothTransports(labour, title, options, use)
+const KILLED = ended(null, 'signaled', { signal: 'SIGKILL' })
+const endOf = async process => {
+  const { durationMs, ...result } = await process.result
+  assert.ok(durationMs >= 0)
+  return result
+}
+
+both('a conversation: write, read, write, end', {}, async session => {
+  const process = await session.spawn(shell('while read line; do echo "<$line>"; done; exit 5'))
+  const pieces = process[Symbol.asyncIterator]()
+  for (const word of ['one', 'two']) {
+    await process.write(`${word}\n`)
+    const { value } = await pieces.next()
+    assert.deepEqual([value.stream, Buffer.from(value.data).toString()], ['stdout', `<${word}>\n`])
+  }
+  await process.end()
+  await process.end()
+  assert.deepEqual(await pieces.next(), { value: undefined, done: true })
+  assert.deepEqual(await endOf(process), ended(5))
+  assert.equal(await codeOf(process.write('x')), 'RELEASED')
+})
+
+both('a write to a process that has ended is refused', {}, async session => {
+  const process = await session.spawn({ command: 'true' })
+  await endOf(process)
+  assert.equal((await collect(process)).result.exitCode, 0)
+  const error = await failureOf(process.write('x'))
+  assert.deepEqual([error.code, /it has ended/.test(error.message)], ['RELEASED', true])
+})
+
+both('input that was given ends with itself', {}, async session => {
+  const process = await session.spawn({ command: 'cat', stdin: 'given' })
+  assert.equal(await codeOf(process.write('x')), 'RELEASED')
+  assert.equal((await collect(process)).stdout.toString(), 'given')
+})
+
+both('kill ends it with all that it started; what it said stays', {}, async session => {
+  const process = await session.spawn(shell('echo said; (setsid sleep 100 &); exec sleep 100', 'marker-kill'))
+  const pieces = process[Symbol.asyncIterator]()
+  assert.equal(Buffer.from((await pieces.next()).value.data).toString(), 'said\n')
+  await process.kill()
+  await process.kill()
+  assert.deepEqual(await endOf(process), KILLED)
+  assert.deepEqual(await pieces.next(), { value: undefined, done: true })
+  assert.equal(
+    await sh(session, 'cat /proc/[0-9]*/cmdline 2>/dev/null | tr "\\0" " " | grep -c "sleep 10[0]" || :'),
+    '0\n',
+  )
+})
+
+both('only timeoutMs limits it', { limits: { commandTimeoutMs: 500 } }, async session => {
+  const unlimited = await session.spawn(shell('sleep 1; exit 6'))
+  assert.deepEqual(await endOf(unlimited), ended(6))
+  const { exitCode: _, ...limited } = await endOf(await session.spawn({ ...shell('sleep 100'), timeoutMs: 300 }))
+  assert.deepEqual([limited.outcome, limited.timedOut], ['timed_out', true])
+})
+
+both(
+  'all places in the background are no place to wait for',
+  { limits: { maxConcurrentProcesses: 2 } },
+  async session => {
+    const [first, second] = [await session.spawn({ command: 'cat' }), await session.spawn({ command: 'cat' })]
+    const error = await failureOf(session.exec({ command: 'true' }))
+    assert.deepEqual([error.code, /maxConcurrentProcesses/.test(error.message)], ['LIMIT', true])
+    await first.kill()
+    assert.equal((await session.exec({ command: 'true' })).exitCode, 0)
+    await second.kill()
+  },
+)
+
+both('release ends what runs, and tells who waits', {}, async session => {
+  const process = await session.spawn(shell('echo on; sleep 100; :', 'marker-release'))
+  await process[Symbol.asyncIterator]().next()
+  assert.notDeepEqual(await runningIn(session), [])
+  const waiting = [failureOf(process.result), failureOf(collect(process))]
+  const begun = Date.now()
+  await session.release({ status: 'completed' })
+  assert.ok(Date.now() - begun < 5000, String(Date.now() - begun))
+  for (const error of await Promise.all(waiting)) assert.equal(error.code, 'RELEASED')
+  assert.equal(await codeOf(process.write('x')), 'RELEASED')
+})
+
+labour.leavesNothing()

@@ -1,0 +1,54 @@
+// What the tests of streams share.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { lab } from './live.mjs'
+
+export const MIB = 2 ** 20
+
+/** The same test over both transports, in a session of its own. */
+export function onBothTransports({ inSession }, title, options, use) {
+  for (const transport of ['auto', 'exec']) {
+    test(`${title} [${transport}]`, () => inSession({ ...options, transport }, session => use(session, transport)))
+  }
+}
+
+/** Both streams of a command as bytes, and how it ended. */
+export async function collect(stream) {
+  const found = { stdout: [], stderr: [] }
+  for await (const { stream: from, data } of stream) found[from].push(Buffer.from(data))
+  const { durationMs, ...result } = await stream.result
+  assert.equal(typeof durationMs, 'number')
+  return { stdout: Buffer.concat(found.stdout), stderr: Buffer.concat(found.stderr), result }
+}
+
+export const ended = (exitCode, outcome = 'exited', more = {}) => ({
+  exitCode,
+  outcome,
+  truncated: false,
+  timedOut: false,
+  ...more,
+})
+
+export const shell = (script, ...args) => ({ command: 'sh', args: ['-c', script, 'sh', ...args] })
+
+/** The command lines of what runs in the container, but for process 1, a transport's own, and this look. */
+export async function runningIn(session) {
+  const look = 'for p in /proc/[0-9]*; do [ "$p" = /proc/$$ ] || { tr "\\0" " " <$p/cmdline; echo; }; done 2>/dev/null'
+  const { stdout } = await session.exec({ command: 'sh', args: ['-c', look] })
+  return stdout.split('\n').filter(line => line.includes('marker-'))
+}
+
+export const memoryOf = async use => {
+  globalThis.gc?.()
+  const before = process.memoryUsage().rss
+  let most = 0
+  const sample = setInterval(() => (most = Math.max(most, process.memoryUsage().rss)), 5)
+  try {
+    await use()
+  } finally {
+    clearInterval(sample)
+  }
+  return (Math.max(most, process.memoryUsage().rss) - before) / MIB
+}
+
+export { lab }

@@ -1,0 +1,153 @@
+// @ts-check
+'use strict'
+
+const { SandboxError, settle } = require('./errors.cjs')
+const { copyBytes } = require('./bytes.cjs')
+
+/** @typedef {import('./native.cjs').ProcessHandle} ProcessHandle */
+/** @typedef {import('./native.cjs').InputPipe} InputPipe */
+/** @typedef {import('./abort.cjs').Heard} Heard */
+/** @typedef {{ stream: string, data: Uint8Array }} Piece */
+
+/** An error of the application's own input, which outweighs how the command then ended. @typedef {{ error?: unknown }} Fault */
+
+/** Handles whose end somebody waits for: without another reference they would be collected, and their commands killed. */
+const awaited = new Set()
+
+/** A stream that nobody has any more needs its signal no more. */
+const forgotten = new FinalizationRegistry(forget => /** @type {() => void} */ (forget)())
+
+/**
+ * Makes an object iterable, once, over what a handle brings. Leaving the loop early ends the work behind it, and waits
+ * until it has ended, also while a piece is awaited.
+ * @template {object} T
+ * @template Item
+ * @param {T} target
+ * @param {ProcessHandle} native
+ * @param {Heard} heard
+ * @param {(piece: Piece) => Item} shape
+ * @param {Fault} [fault]
+ * @returns {T & AsyncIterable<Item>}
+ */
+function iterate(target, native, heard, shape, fault = {}) {
+  const items = itemsOf(native, heard, shape, fault)
+  const iterator = {
+    next: () => items.next(),
+    async return() {
+      heard.forget()
+      await settle(() => native.stop())
+      return await items.return(undefined)
+    },
+    [Symbol.asyncIterator]() {
+      return this
+    },
+  }
+  Object.defineProperty(target, Symbol.asyncIterator, { value: () => iterator })
+  forgotten.register(target, heard.forget)
+  return /** @type {T & AsyncIterable<Item>} */ (target)
+}
+
+/**
+ * @template Item
+ * @param {ProcessHandle} native
+ * @param {Heard} heard
+ * @param {(piece: Piece) => Item} shape
+ * @param {Fault} fault
+ * @returns {AsyncGenerator<Item, undefined>}
+ */
+async function* itemsOf(native, heard, shape, fault) {
+  try {
+    for (;;) {
+      const batch = await settle(() => native.next())
+      if ('error' in fault) throw fault.error
+      if (batch === null) return
+      for (const piece of batch) yield shape(piece)
+    }
+  } catch (error) {
+    throw 'error' in fault ? fault.error : heard.explained(error)
+  } finally {
+    heard.forget()
+  }
+}
+
+/**
+ * A command whose output is read while it runs.
+ * @param {ProcessHandle} native
+ * @param {Heard} heard
+ * @param {Fault} fault
+ */
+function createStream(native, heard, fault) {
+  /** @type {ReturnType<typeof resultOf> | undefined} */
+  let result
+  const target = {
+    /** Asked for at the first look, so that a stream that nobody holds can go. */
+    get result() {
+      if (!result) {
+        result = resultOf(native, heard, fault)
+        // Whoever does not await it wants to know nothing.
+        result.catch(() => undefined)
+      }
+      return result
+    },
+  }
+  return iterate(target, native, heard, ({ stream, data }) => ({ stream, data }), fault)
+}
+
+/**
+ * @param {ProcessHandle} native
+ * @param {Heard} heard
+ * @param {Fault} fault
+ */
+async function resultOf(native, heard, fault) {
+  awaited.add(native)
+  try {
+    const end = await settle(() => native.result())
+    if ('error' in fault) throw fault.error
+    return {
+      exitCode: end.exitCode ?? null,
+      ...(end.signal === undefined || end.signal === null ? {} : { signal: end.signal }),
+      outcome: end.outcome,
+      truncated: false,
+      timedOut: end.timedOut,
+      durationMs: end.durationMs,
+    }
+  } catch (error) {
+    throw 'error' in fault ? fault.error : heard.explained(error)
+  } finally {
+    awaited.delete(native)
+  }
+}
+
+/**
+ * A process in the background, with its input where that was not given beforehand.
+ * @param {ProcessHandle} native
+ * @param {Heard} heard
+ * @param {Fault} fault
+ * @param {InputPipe | undefined} pipe
+ */
+function createProcess(native, heard, fault, pipe) {
+  return Object.defineProperties(createStream(native, heard, fault), {
+    write: method(async data => {
+      const bytes = copyBytes(data, 'write data')
+      if (!pipe) throw given()
+      await settle(() => pipe.write(bytes))
+    }),
+    end: method(async () => {
+      if (pipe) await settle(() => pipe.end())
+    }),
+    kill: method(async () => {
+      await settle(() => native.stop())
+    }),
+  })
+}
+
+/** @param {(data: unknown) => Promise<void>} value */
+const method = value => ({ value, enumerable: true })
+
+const given = () =>
+  new SandboxError(
+    'RELEASED',
+    'write was called on a process whose stdin was given to spawn, and ends with it. Leave stdin out to write to it.',
+  )
+
+module.exports = { createProcess, createStream, iterate }
