@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { engine, lab } from '../support/live.mjs'
+import { engineProxy } from '../support/engine-proxy.mjs'
+import { engine, eventually, lab } from '../support/live.mjs'
 
 const { client, environment, onBoth, inSession, containers } = lab()
 const resident = { transport: 'resident' }
@@ -123,4 +124,19 @@ test('a run that was kept and is paused says so, and goes on when it thaws', asy
   assert.equal((await containers())[0].Id, Id)
   await second.release({ status: 'completed' })
   await owner.close()
+})
+
+test('a released session that the application keeps holds no stream to its container open', async () => {
+  const proxy = await engineProxy()
+  const owner = environment({ ...resident, socketPath: proxy.socketPath })
+  const runId = randomUUID()
+  const first = await owner.acquire({ runId })
+  assert.ok(proxy.streams.size > 0)
+  await first.release({ status: 'suspended' })
+  await eventually('no stream is open', () => proxy.streams.size === 0)
+  const second = await owner.acquire({ runId })
+  await second.release({ status: 'completed' })
+  await assert.rejects(first.list(), { code: 'RELEASED' })
+  await owner.close()
+  await proxy.close()
 })

@@ -75,7 +75,7 @@ struct Life(Arc<Shared>);
 
 impl Drop for Life {
   fn drop(&mut self) {
-    self.0.outgoing.flush();
+    self.0.outgoing.close();
     self.0.life.cancel();
   }
 }
@@ -204,7 +204,7 @@ impl Shared {
   /// Ends the link: every operation learns why.
   fn break_off(&self, error: Error) {
     let reason = self.broken.get_or_init(|| error).clone();
-    self.outgoing.flush();
+    self.outgoing.close();
     self.life.cancel();
     let mut slots = self.slots();
     if let Some(welcome) = slots.welcome.take() {

@@ -3,7 +3,7 @@
 //! Whoever sends a frame writes it, so that a request costs no wake-up of another task; what the stream does not take at
 //! once is written by a task of its own, in order.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::unix::OwnedWriteHalf;
@@ -23,7 +23,8 @@ const MAX_LAZY: usize = 64;
 
 /// The writing end of a stream and what waits for it.
 pub struct Outgoing {
-  write: OwnedWriteHalf,
+  /// `None` once closed.
+  write: Mutex<Option<Arc<OwnedWriteHalf>>>,
   queue: Mutex<Queue>,
   /// There is something for the writing task.
   work: Notify,
@@ -61,6 +62,7 @@ pub enum Pushed {
 impl Outgoing {
   /// Frames for this stream.
   pub fn new(write: OwnedWriteHalf) -> Self {
+    let write = Mutex::new(Some(Arc::new(write)));
     Self { write, queue: Mutex::default(), work: Notify::new(), room: Notify::new() }
   }
 
@@ -107,9 +109,11 @@ impl Outgoing {
     Ok(Pushed::Taken)
   }
 
-  /// Writes what the stream takes now, what is in no hurry too: nothing is written after this.
-  pub fn flush(&self) {
+  /// Writes what the stream takes now and lets go of it. Whoever keeps the link then holds no socket open: an attached
+  /// stream that nobody reads holds up the engine's copying for every holder after it.
+  pub fn close(&self) {
     self.write_now(&mut self.queue());
+    self.write_half().take();
   }
 
   /// Resolves when there may be room. Ask for it before [`Self::push`], or the moment may pass unseen.
@@ -125,9 +129,11 @@ impl Outgoing {
         sleep(LAZY_DELAY).await;
       }
       while self.queue().waiting() > 0 {
-        if let Err(error) = self.write.writable().await {
+        let Some(write) = self.write_half().clone() else { return std::io::ErrorKind::NotConnected.into() };
+        if let Err(error) = write.writable().await {
           return error;
         }
+        drop(write);
         let mut queue = self.queue();
         queue.lazy = 0;
         self.write_now(&mut queue);
@@ -142,8 +148,10 @@ impl Outgoing {
   }
 
   fn write_now(&self, queue: &mut Queue) {
+    let write = self.write_half();
+    let Some(write) = write.as_ref() else { return };
     while let Some(rest) = queue.bytes.get(queue.written..).filter(|rest| !rest.is_empty()) {
-      match self.write.try_write(rest) {
+      match write.try_write(rest) {
         Ok(0) => queue.failed = true,
         Ok(count) => queue.written += count,
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
@@ -154,6 +162,11 @@ impl Outgoing {
       }
     }
     queue.tidy();
+  }
+
+  fn write_half(&self) -> MutexGuard<'_, Option<Arc<OwnedWriteHalf>>> {
+    // As below.
+    self.write.lock().unwrap_or_else(PoisonError::into_inner)
   }
 
   fn queue(&self) -> MutexGuard<'_, Queue> {
