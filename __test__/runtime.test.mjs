@@ -133,7 +133,7 @@ test('an error of a tool goes to the model with its message', async () => {
 
 test('cancelling the run cancels its calls and releases with cancelled', async () => {
   const controller = new AbortController()
-  const exec = (_json, _stdin, token) =>
+  const exec = (_json, _stdin, _pipe, token) =>
     new Promise(resolve => {
       token.listeners.push(() => resolve(failure('CANCELLED', 'stopped')))
       controller.abort(new Error('enough'))
