@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { engineProxy } from '../support/engine-proxy.mjs'
 import { engine, eventually, lab } from '../support/live.mjs'
+import { Snapshots } from '../support/stores.mjs'
 
 const { client, environment, onBoth, inSession, containers } = lab()
 const resident = { transport: 'resident' }
@@ -91,13 +92,19 @@ test('a run that waited goes on in its container; one whose container was lost, 
   await owner.close()
 })
 
-test('a run that was kept, and whose process 1 does not answer, goes on from its snapshot', async () => {
-  const owner = environment(resident)
+/** A run that waits for its next holder, with a file `kept` in it, and its container. */
+async function kept(options = {}) {
+  const owner = environment({ ...resident, ...options })
   const runId = randomUUID()
   const first = await owner.acquire({ runId })
   await first.writeFile('kept', 'x')
   await first.release({ status: 'waiting_approval' })
   const [{ Id }] = await containers()
+  return { owner, runId, Id }
+}
+
+test('a run that was kept, and whose process 1 does not answer, goes on from its snapshot', async () => {
+  const { owner, runId, Id } = await kept()
   process.kill((await client.inspectContainer(Id)).State.Pid, 'SIGSTOP')
   const second = await owner.acquire({ runId })
   assert.equal((await second.readFile('kept', { encoding: 'utf8' })).contents, 'x')
@@ -109,13 +116,22 @@ test('a run that was kept, and whose process 1 does not answer, goes on from its
   await owner.close()
 })
 
+test('such a run whose snapshot cannot be read now can be acquired again at once', async () => {
+  const snapshotStore = new Snapshots()
+  const { owner, runId, Id } = await kept({ snapshotStore })
+  process.kill((await client.inspectContainer(Id)).State.Pid, 'SIGSTOP')
+  snapshotStore.overrides.load = () => Promise.reject(new Error('the store is away'))
+  await assert.rejects(owner.acquire({ runId }), { message: /snapshotStore.load/ })
+  snapshotStore.overrides = {}
+  const second = await owner.acquire({ runId })
+  assert.equal((await second.readFile('kept', { encoding: 'utf8' })).contents, 'x')
+  await second.release({ status: 'completed' })
+  assert.deepEqual(await containers(), [])
+  await owner.close()
+})
+
 test('a run that was kept and is paused says so, and goes on when it thaws', async () => {
-  const owner = environment(resident)
-  const runId = randomUUID()
-  const first = await owner.acquire({ runId })
-  await first.writeFile('kept', 'x')
-  await first.release({ status: 'waiting_approval' })
-  const [{ Id }] = await containers()
+  const { owner, runId, Id } = await kept()
   await engine('POST', `/containers/${Id}/pause`)
   await assert.rejects(owner.acquire({ runId }), { code: 'DOCKER_API', message: /is paused. Unpause it/ })
   await engine('POST', `/containers/${Id}/unpause`)

@@ -174,7 +174,10 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
     Err(error) if kept == SnapshotState::Current && is_of_transport(&error) => {
       let (code, reason) = (error.code().as_str(), error.message().to_owned());
       core.events.emit(Some(&record.run_id), || Kind::ContainerLost { code, reason });
-      restore(core, LeaseRecord { snapshot_state: kept, ..record }, "does not answer", cancel).await
+      // The restore takes the run over by itself; should it fail before that, the next acquire need not wait for us.
+      let record = LeaseRecord { snapshot_state: kept, ..record };
+      give_up(core, record.clone()).await;
+      restore(core, record, "does not answer", cancel).await
     }
     Err(error) => {
       give_up(core, record).await;
