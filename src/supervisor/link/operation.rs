@@ -53,37 +53,15 @@ impl Operation {
     Ok(event)
   }
 
-  /// Goes on until the last word, with `stdin` as its input, every event to `sink`. On cancellation the operation is
-  /// stopped inside, and the error is `CANCELLED`.
+  /// [`Self::run_paced`] with a `sink` that takes whatever comes.
   pub async fn run(
-    mut self,
+    self,
     stdin: Stdin,
     what: &str,
     cancel: &Cancel,
-    mut sink: impl FnMut(Event) -> Result<()>,
+    sink: impl FnMut(Event) -> Result<()> + Send,
   ) -> Result<Reply> {
-    let mut source = Source::new(stdin);
-    loop {
-      let room = self.room();
-      let event = tokio::select! {
-        biased;
-        () = cancel.cancelled() => return self.stop(what, |_| Ok(())).await,
-        event = self.next() => event?,
-        piece = source.next(room) => {
-          let piece = piece?;
-          tokio::select! {
-            biased;
-            () = cancel.cancelled() => return self.stop(what, |_| Ok(())).await,
-            fed = self.feed(piece) => fed?,
-          }
-          continue;
-        }
-      };
-      match event {
-        Event::Done(reply) => return Ok(reply),
-        event => sink(event)?,
-      }
-    }
+    self.run_paced(stdin, what, cancel, &mut paced::Roomy(sink)).await
   }
 
   /// How many bytes of input may be sent now, in one piece.
@@ -106,14 +84,16 @@ impl Operation {
     Ok(())
   }
 
-  /// Stops it inside and waits for its last word. `sink` sees what is told before that.
-  async fn stop(mut self, what: &str, mut sink: impl FnMut(Event) -> Result<()>) -> Result<Reply> {
+  /// Stops it inside and waits for its last word. Of what is told before that, `sink` sees how a command ended, which may
+  /// have been before it was stopped.
+  async fn stop(mut self, what: &str, sink: &mut impl Sink) -> Result<Reply> {
     self.link.shared().send_small(Hurry::Now, &ToInside::Cancel, self.op);
     let deadline = Instant::now() + CANCEL_TIMEOUT;
     loop {
       match timeout_at(deadline, self.next()).await {
         Ok(Ok(Event::Done(_))) => return Err(crate::cancel::cancelled(what)),
-        Ok(Ok(event)) => sink(event)?,
+        Ok(Ok(event @ Event::Exited(_))) => sink.take(event)?,
+        Ok(Ok(_)) => {}
         Ok(Err(error)) => return Err(error),
         // Frozen, it is stopped when it thaws.
         Err(_elapsed) if self.link.is_frozen().await => return Err(crate::cancel::cancelled(what)),

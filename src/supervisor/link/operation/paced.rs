@@ -19,6 +19,23 @@ pub trait Sink: Send {
   fn take(&mut self, event: Event) -> Result<()>;
 }
 
+/// One that always has room.
+pub(super) struct Roomy<F>(pub F);
+
+impl<F: FnMut(Event) -> Result<()> + Send> Sink for Roomy<F> {
+  fn has_room(&self) -> bool {
+    true
+  }
+
+  fn room(&self) -> impl Future<Output = ()> + Send {
+    std::future::ready(())
+  }
+
+  fn take(&mut self, event: Event) -> Result<()> {
+    (self.0)(event)
+  }
+}
+
 impl Operation {
   /// Goes on until the last word, with `stdin` as its input. Without room in `sink` the operation may send what its windows
   /// allow and is then held back; its input goes on, and its end is told all the same. On cancellation it is stopped
@@ -35,14 +52,14 @@ impl Operation {
       let (roomy, window) = (sink.has_room(), self.room());
       let event = tokio::select! {
         biased;
-        () = cancel.cancelled() => return self.stop_paced(what, sink).await,
+        () = cancel.cancelled() => return self.stop(what, sink).await,
         event = self.next_of(roomy) => event?,
         () = sink.room(), if !roomy => continue,
         piece = source.next(window) => {
           let piece = piece?;
           tokio::select! {
             biased;
-            () = cancel.cancelled() => return self.stop_paced(what, sink).await,
+            () = cancel.cancelled() => return self.stop(what, sink).await,
             fed = self.feed(piece) => fed?,
           }
           continue;
@@ -64,11 +81,5 @@ impl Operation {
       self.input.raise(limit);
     }
     Ok(event)
-  }
-
-  /// How a command ended is told: that may have been before it was stopped.
-  async fn stop_paced(self, what: &str, sink: &mut impl Sink) -> Result<Reply> {
-    let told = |event| if matches!(event, Event::Exited(_)) { sink.take(event) } else { Ok(()) };
-    self.stop(what, told).await
   }
 }
