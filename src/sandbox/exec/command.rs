@@ -8,6 +8,7 @@ use crate::error::{Result, fail};
 use crate::limits::MAX_ARG_BYTES;
 use crate::sandbox::{Command, CommandResult, Outcome};
 
+use super::marks::read_marks;
 use super::scripts::RUN;
 use super::{ExecSandbox, Nonce};
 use crate::cancel::Cancel;
@@ -163,33 +164,6 @@ fn not_run(stdout: &[u8], stderr: &[u8], code: Option<i64>) -> crate::error::Err
   )
 }
 
-/// Takes the marks out of standard error. What stands before the first is none of the command's: a shell and the dynamic
-/// linker warn of variables that they do not like (`LC_ALL`, `LD_PRELOAD`) before the script begins.
-fn read_marks(stderr: &[u8], nonce: &str) -> (Vec<u8>, Fate) {
-  let mark = |word: &str| format!("{nonce}:{word};").into_bytes();
-  let prefix = format!("{nonce}:").into_bytes();
-  let Some(first) = stderr.windows(prefix.len()).position(|window| window == prefix) else {
-    return (stderr.to_vec(), Fate::Unknown);
-  };
-  let mut rest = stderr.get(first..).unwrap_or_default().to_vec();
-  for (word, why) in REFUSALS {
-    if rest.starts_with(&mark(word)) {
-      return (Vec::new(), Fate::Refused(why));
-    }
-  }
-  let start = mark("start");
-  if !rest.starts_with(&start) {
-    return (rest, Fate::Unknown);
-  }
-  rest.drain(..start.len());
-  let end = mark("end");
-  let at = rest.windows(end.len()).rposition(|window| window == end);
-  if let Some(at) = at {
-    rest.drain(at..at + end.len());
-  }
-  (rest, Fate::Started { whole: at.is_some() })
-}
-
 #[cfg(test)]
 mod tests {
   use super::*;
@@ -202,18 +176,5 @@ mod tests {
     let (names, env) = disguised(&given);
     assert_eq!(names, ["PS4", "n"]);
     assert_eq!(env, [format!("A={long}"), "zx_0=$(id)".to_owned(), "zx_1=1".to_owned()]);
-  }
-
-  #[test]
-  fn marks_are_taken_out_and_nothing_else() {
-    let read = |text: &str| read_marks(text.as_bytes(), "n1");
-    assert_eq!(read("n1:start;err\nn1:end;"), (b"err\n".to_vec(), Fate::Started { whole: true }));
-    assert_eq!(read("n1:start;n1:end;late"), (b"late".to_vec(), Fate::Started { whole: true }));
-    assert_eq!(read("n1:start;n2:end;"), (b"n2:end;".to_vec(), Fate::Started { whole: false }));
-    assert_eq!(read("n1:cwd;"), (Vec::new(), Fate::Refused("no such working directory")));
-    let warned = read("sh: warning: setlocale\nn1:start;x\nn1:end;");
-    assert_eq!(warned, (b"x\n".to_vec(), Fate::Started { whole: true }));
-    assert_eq!(read("sh: oops"), (b"sh: oops".to_vec(), Fate::Unknown));
-    assert_eq!(read(""), (Vec::new(), Fate::Unknown));
   }
 }

@@ -1,4 +1,4 @@
-//! The marks of the script that runs a command, taken out of a standard error that is read piece by piece.
+//! The marks of the script that runs a command, taken out of its standard error.
 
 use super::command::{Fate, REFUSALS};
 
@@ -31,11 +31,12 @@ impl Marks {
     if self.fate == Fate::Unknown && !self.begin() {
       return Vec::new();
     }
-    match self.fate {
-      Fate::Started { whole: false } => self.until_end(),
-      Fate::Started { whole: true } => std::mem::take(&mut self.held),
-      Fate::Refused(_) | Fate::Unknown => Vec::new(),
+    if matches!(self.fate, Fate::Started { .. }) {
+      return self.without_end();
     }
+    // The script goes on to its end, and has no more to say than its refusal.
+    self.held.clear();
+    Vec::new()
   }
 
   /// What was held back to the last, and what came of the command. Without a mark it is what the script said.
@@ -63,18 +64,37 @@ impl Marks {
   }
 
   /// Passes on what is no mark, and keeps an end that may be the beginning of one.
-  fn until_end(&mut self) -> Vec<u8> {
-    if let Some(at) = find(&self.held, &self.end) {
+  fn without_end(&mut self) -> Vec<u8> {
+    let held = std::mem::take(&mut self.held);
+    let (mut passed, mut rest) = (Vec::with_capacity(held.len()), held.as_slice());
+    while let Some((before, behind)) = split(rest, &self.end) {
       self.fate = Fate::Started { whole: true };
-      self.held.drain(at..at + self.end.len());
-      return std::mem::take(&mut self.held);
+      passed.extend_from_slice(before);
+      rest = behind;
     }
-    let longest = self.held.len().min(self.end.len() - 1);
-    let kept =
-      (1..=longest).rev().find(|length| self.held.ends_with(self.end.get(..*length).unwrap_or_default()));
-    let rest = self.held.split_off(self.held.len() - kept.unwrap_or(0));
-    std::mem::replace(&mut self.held, rest)
+    let longest = rest.len().min(self.end.len() - 1);
+    let kept = (1..=longest).rev().find(|length| rest.ends_with(self.end.get(..*length).unwrap_or_default()));
+    let (free, kept) = rest.split_at(rest.len() - kept.unwrap_or(0));
+    passed.extend_from_slice(free);
+    self.held.extend_from_slice(kept);
+    passed
   }
+}
+
+/// The same of a standard error that is all there. What stands before the first mark is none of the command's: a shell and
+/// the dynamic linker warn of variables that they do not like (`LC_ALL`, `LD_PRELOAD`) before the script begins.
+pub fn read_marks(stderr: &[u8], nonce: &str) -> (Vec<u8>, Fate) {
+  let mut marks = Marks::new(nonce);
+  let mut said = marks.pass(stderr);
+  let (rest, fate) = marks.finish();
+  said.extend(rest);
+  (said, fate)
+}
+
+/// What stands before the first `mark`, and what behind it.
+fn split<'a>(text: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+  let (before, rest) = text.split_at_checked(find(text, mark)?)?;
+  Some((before, rest.get(mark.len()..)?))
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
@@ -112,7 +132,24 @@ mod tests {
 
   #[test]
   fn refusals_and_scripts_that_did_not_run_are_told_apart() {
-    assert_eq!(read(&[b"n1:mis", b"sing;"]), (String::new(), Fate::Refused("command not found")));
+    let missing = (String::new(), Fate::Refused("command not found"));
+    assert_eq!(read(&[b"n1:mis", b"sing;"]), missing);
+    assert_eq!(read(&[b"n1:mis", b"sing;n1:", b"end;"]), missing);
+    assert_eq!(read(&[b"n1:missing;n1:end;"]), missing);
     assert_eq!(read(&[b"sh: not found"]), ("sh: not found".to_owned(), Fate::Unknown));
+  }
+
+  #[test]
+  fn marks_are_taken_out_and_nothing_else() {
+    let read = |text: &str| read_marks(text.as_bytes(), "n1");
+    assert_eq!(read("n1:start;err\nn1:end;"), (b"err\n".to_vec(), Fate::Started { whole: true }));
+    assert_eq!(read("n1:start;n1:end;late"), (b"late".to_vec(), Fate::Started { whole: true }));
+    assert_eq!(read("n1:start;a n1:end;b n1:end;"), (b"a b ".to_vec(), Fate::Started { whole: true }));
+    assert_eq!(read("n1:start;n2:end;"), (b"n2:end;".to_vec(), Fate::Started { whole: false }));
+    assert_eq!(read("n1:cwd;"), (Vec::new(), Fate::Refused("no such working directory")));
+    let warned = read("sh: warning: setlocale\nn1:start;x\nn1:end;");
+    assert_eq!(warned, (b"x\n".to_vec(), Fate::Started { whole: true }));
+    assert_eq!(read("sh: oops"), (b"sh: oops".to_vec(), Fate::Unknown));
+    assert_eq!(read(""), (Vec::new(), Fate::Unknown));
   }
 }
