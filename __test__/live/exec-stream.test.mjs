@@ -27,13 +27,19 @@ both('no output is no piece; many tiny ones are all there', {}, async session =>
 
 both(
   'what cannot be started says so, and what may not be is refused at once',
-  { shell: { allow: ['sh'] } },
+  { shell: { allow: ['sh', 'no-such-program'] } },
   async session => {
     assert.equal(await codeOf(session.execStream({ command: 'ls' })), 'DENIED')
     assert.equal(await codeOf(session.execStream({ command: 'sh', cwd: '../..' })), 'PATH_INVALID')
-    const { stderr, result } = await collect(await session.execStream({ command: 'sh', cwd: 'nowhere' }))
-    assert.deepEqual(result, ended(null, 'not_started'))
-    assert.match(stderr.toString(), /no such working directory/)
+    for (const [request, message] of [
+      [{ command: 'sh', cwd: 'nowhere' }, /no such working directory/],
+      [{ command: 'no-such-program' }, /command not found/],
+    ]) {
+      const { stderr, result } = await collect(await session.execStream(request))
+      assert.deepEqual(result, ended(null, 'not_started'))
+      assert.match(stderr.toString(), message)
+      assert.equal((await session.exec(request)).stderr, stderr.toString())
+    }
   },
 )
 

@@ -63,27 +63,33 @@ impl ResidentSandbox {
         if kept.exceeded() { Err(unexpected("a command")) } else { Ok(()) }
       })
       .await?;
-    let end = match reply {
-      // The end of a command that ran is told before the last word, and no other than that.
-      Reply::Command(end) if exited == Some(end) || matches!(end.how, How::NotStarted(..)) => end,
-      Reply::Failed(failed) => return Err(super::files::failure(failed, "run", &program)),
-      _ => return Err(unexpected("a command")),
-    };
-    let mut stderr = stderr.into_bytes();
-    if let How::NotStarted(stage, errno) = end.how {
-      stderr = format!("{program}: {}\n", not_started(stage, errno)).into_bytes();
-    }
+    let end = last_word(reply, exited, &program)?;
     let (outcome, exit_code, signal) = outcome(end)?;
     Ok(CommandResult {
       exit_code,
       signal,
       outcome,
       stdout: stdout.into_bytes(),
-      stderr,
+      stderr: complaint(end, &program).map_or_else(|| stderr.into_bytes(), String::into_bytes),
       truncated: outcome == Outcome::OutputLimit,
       duration: begun.elapsed(),
     })
   }
+}
+
+/// How a command ended. The end of one that ran was told before, by its exit, and no other is believed.
+pub(super) fn last_word(reply: Reply, exited: Option<CommandEnd>, program: &str) -> Result<CommandEnd> {
+  match reply {
+    Reply::Command(end) if exited == Some(end) || matches!(end.how, How::NotStarted(..)) => Ok(end),
+    Reply::Failed(failed) => Err(super::files::failure(failed, "run", &program)),
+    _ => Err(unexpected("a command")),
+  }
+}
+
+/// What standard error says of a command that never ran.
+pub(super) fn complaint(end: CommandEnd, program: &str) -> Option<String> {
+  let How::NotStarted(stage, errno) = end.how else { return None };
+  Some(format!("{program}: {}\n", not_started(stage, errno)))
 }
 
 pub(super) fn outcome(end: CommandEnd) -> Result<(Outcome, Option<i64>, Option<&'static str>)> {
@@ -125,7 +131,7 @@ mod errno {
 }
 
 /// Why a command never ran, in the words of the other transport's shell where that has any.
-pub(super) fn not_started(stage: NotStarted, error: i32) -> String {
+fn not_started(stage: NotStarted, error: i32) -> String {
   use errno::{EACCES, ELOOP, ENOENT, ENOEXEC, ENOTDIR, EPERM};
   match (stage, error) {
     (NotStarted::Program, ENOENT | ENOTDIR) => "command not found".to_owned(),

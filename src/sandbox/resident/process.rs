@@ -3,8 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use super::command::{not_started, outcome};
-use super::files::failure;
+use super::command::{complaint, last_word, outcome};
 use super::watch::Patience;
 use super::{ResidentSandbox, unexpected};
 use crate::cancel::Cancel;
@@ -12,7 +11,7 @@ use crate::error::Result;
 use crate::sandbox::Command;
 use crate::sandbox::output::{OutputStream, OutputWriter, ProcessEnd};
 use crate::supervisor::link::{Event, Sink};
-use crate::supervisor::wire::{CommandEnd, How, Reply, Started, Stream};
+use crate::supervisor::wire::{CommandEnd, Started, Stream};
 
 /// For messages.
 const WHAT: &str = "The sandbox command";
@@ -80,15 +79,10 @@ impl ResidentSandbox {
         Err(late) = self.watched(patience, WHAT, output.has_exited()) => return Err(late),
       }
     };
-    match reply {
-      Reply::Command(end) if passing.exited == Some(end) => passing.end(end),
-      Reply::Command(end @ CommandEnd { how: How::NotStarted(stage, errno), .. }) => {
-        let why = format!("{program}: {}\n", not_started(stage, errno));
-        output.push(OutputStream::Stderr, why.into());
-        passing.end(end)
-      }
-      Reply::Failed(failed) => Err(failure(failed, "run", &program)),
-      _ => Err(unexpected("a command")),
+    let end = last_word(reply, passing.exited, &program)?;
+    if let Some(why) = complaint(end, &program) {
+      output.push(OutputStream::Stderr, why.into());
     }
+    passing.end(end)
   }
 }
