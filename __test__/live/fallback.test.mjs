@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { engineProxy } from '../support/engine-proxy.mjs'
+import { behindProxy } from '../support/engine-proxy.mjs'
 import { engine, eventually, failureOf, lab, runProgram } from '../support/live.mjs'
 import { createVolume, fillers, removeVolume, supervisors, through, volumeWith } from '../support/supervisor-volume.mjs'
 
@@ -16,14 +16,14 @@ const starts = proxy => proxy.log.filter(line => /^POST \/containers\/.*\/start$
 
 /** Uses an environment of that transport behind a proxy with these rules. */
 async function behind(rules, transport, use) {
-  const proxy = await engineProxy(...rules)
-  const owner = environment({ transport, socketPath: proxy.socketPath })
-  try {
-    return await use(owner, proxy)
-  } finally {
-    await owner.close()
-    await proxy.close()
-  }
+  return behindProxy(rules, async proxy => {
+    const owner = environment({ transport, socketPath: proxy.socketPath })
+    try {
+      return await use(owner, proxy)
+    } finally {
+      await owner.close()
+    }
+  })
 }
 
 /** One command in a session of a run of its own; what the session can do. */

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { engineProxy } from '../support/engine-proxy.mjs'
-import { engine, eventually, lab } from '../support/live.mjs'
-import { Snapshots } from '../support/stores.mjs'
+import { behindProxy } from '../support/engine-proxy.mjs'
+import { engine, eventually, failureOf, lab } from '../support/live.mjs'
+import { Leases, Snapshots } from '../support/stores.mjs'
 
 const { client, environment, onBoth, inSession, containers } = lab()
 const resident = { transport: 'resident' }
@@ -142,17 +142,38 @@ test('a run that was kept and is paused says so, and goes on when it thaws', asy
   await owner.close()
 })
 
+test('a holder that slept while another took its run over spares the container when its stream breaks', async () => {
+  await behindProxy([], async proxy => {
+    const leaseStore = new Leases()
+    const owner = environment({ ...resident, socketPath: proxy.socketPath, leaseStore })
+    const session = await owner.acquire({ runId: randomUUID() })
+    const [{ Id }] = await containers()
+    const command = await session.execStream({ command: 'sh', args: ['-c', 'echo up; exec sleep 300'] })
+    await command[Symbol.asyncIterator]().next()
+    const [lease] = leaseStore.all()
+    leaseStore.put({ ...lease, fence: lease.fence + 1 })
+    for (const stream of proxy.streams) stream.destroy()
+    const error = await failureOf(command.result)
+    assert.equal(error.name, 'ConflictError', error.message)
+    assert.match(error.message, /was taken over by another holder/)
+    assert.equal((await client.inspectContainer(Id)).State.Running, true)
+    await session.release({ status: 'completed' })
+    await owner.close()
+    await client.removeContainer(Id)
+  })
+})
+
 test('a released session that the application keeps holds no stream to its container open', async () => {
-  const proxy = await engineProxy()
-  const owner = environment({ ...resident, socketPath: proxy.socketPath })
-  const runId = randomUUID()
-  const first = await owner.acquire({ runId })
-  assert.ok(proxy.streams.size > 0)
-  await first.release({ status: 'suspended' })
-  await eventually('no stream is open', () => proxy.streams.size === 0)
-  const second = await owner.acquire({ runId })
-  await second.release({ status: 'completed' })
-  await assert.rejects(first.list(), { code: 'RELEASED' })
-  await owner.close()
-  await proxy.close()
+  await behindProxy([], async proxy => {
+    const owner = environment({ ...resident, socketPath: proxy.socketPath })
+    const runId = randomUUID()
+    const first = await owner.acquire({ runId })
+    assert.ok(proxy.streams.size > 0)
+    await first.release({ status: 'suspended' })
+    await eventually('no stream is open', () => proxy.streams.size === 0)
+    const second = await owner.acquire({ runId })
+    await second.release({ status: 'completed' })
+    await assert.rejects(first.list(), { code: 'RELEASED' })
+    await owner.close()
+  })
 })

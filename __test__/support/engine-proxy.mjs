@@ -15,7 +15,7 @@ const HEAD_END = '\r\n\r\n'
  * requests it is for; it refuses them with `status`, or lets `body` change the parsed JSON of the reply. Resolves to
  * `{ socketPath, log, streams, close }`: `log` has `METHOD path` of every request, `streams` the raw streams that are open.
  */
-export async function engineProxy(...rules) {
+async function engineProxy(...rules) {
   const path = join(tmpdir(), `proxy-${randomUUID().slice(0, 8)}.sock`)
   const sockets = new Set()
   const proxy = { socketPath: path, log: [], streams: new Set(), rules }
@@ -30,6 +30,16 @@ export async function engineProxy(...rules) {
     rmSync(path, { force: true })
   }
   return proxy
+}
+
+/** Uses a proxy with these rules, which is closed whatever comes. */
+export async function behindProxy(rules, use) {
+  const proxy = await engineProxy(...rules)
+  try {
+    return await use(proxy)
+  } finally {
+    await proxy.close()
+  }
 }
 
 function readHead(socket, use) {

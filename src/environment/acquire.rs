@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::carrier::{Carrier, is_of_transport};
-use super::connect::{Holding, carrier_of, take_over_container};
+use super::claim::Claim;
+use super::connect::{carrier_of, take_over_container};
 use super::core::Core;
 use super::create::{Contents, NewContainer, Run, create_container, discard, nonce, remove_ours};
 use super::event::{How, Kind, Resource, millis};
@@ -90,8 +91,8 @@ async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
 
 async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Session, How)> {
   let token = random_token()?;
-  let holding = Holding { token: &token, fence: 1 };
-  let made = create_container(core, run, holding, Contents::Seed, cancel).await?;
+  let claim = Claim::new(core, run.key, &token, 1);
+  let made = create_container(core, run, &claim, Contents::Seed, cancel).await?;
   let written = async {
     let record = LeaseRecord {
       key: run.key.to_owned(),
@@ -195,7 +196,7 @@ async fn continue_in(
   record: &LeaseRecord,
   before: Previous,
 ) -> Result<Arc<dyn Sandbox>> {
-  let sandbox = take_over_container(core, found, carrier, holding(record), before).await?;
+  let sandbox = take_over_container(core, found, carrier, &Claim::of(core, record), before).await?;
   if before != Previous::Nobody {
     sandbox.kill_all().await?;
   }
@@ -257,10 +258,6 @@ async fn running(core: &Core, record: &LeaseRecord) -> Result<Running> {
     Some(carrier) => Ok(Running::Here(Box::new(found), carrier)),
     None => Ok(Running::Lost("was started by another version of this package")),
   }
-}
-
-fn holding(record: &LeaseRecord) -> Holding<'_> {
-  Holding { token: &record.token, fence: record.fence }
 }
 
 async fn take_over(core: &Core, mut record: LeaseRecord) -> Result<LeaseRecord> {
@@ -326,7 +323,7 @@ async fn rebuild(
   // One that an earlier attempt made before its process died.
   remove_ours(core, &record.run_id, &record.container_name, &record.token).await;
   let run = Run { key: &record.key, id: &record.run_id };
-  create_container(core, run, holding(record), Contents::Snapshot(tar), cancel).await
+  create_container(core, run, &Claim::of(core, record), Contents::Snapshot(tar), cancel).await
 }
 
 async fn put_on_record(core: &Core, record: &LeaseRecord, container: &str) -> Result<LeaseRecord> {

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use super::carrier::Carrier;
+use super::claim::Claim;
 use super::core::Core;
 use super::host::{Previous, now_ms};
 use super::spec;
@@ -13,22 +16,13 @@ use crate::docker::model::Inspection;
 use crate::error::{ErrorCode, Result, fail};
 use crate::sandbox::Sandbox;
 use crate::sandbox::exec::ExecSandbox;
-use crate::sandbox::resident::{Container, ResidentSandbox};
+use crate::sandbox::resident::{Container, ResidentSandbox, StillHeld};
 use crate::supervisor::embedded::{Binary, by_digest};
 use crate::supervisor::link::{self, Identity, Link};
 use crate::supervisor::wire::Token;
 
 /// After the end of a lease nobody may come back; the supervisor gives a slow `release` this long.
 const DEAD_MAN_MARGIN: Duration = Duration::from_secs(60);
-
-/// What proves a holder to the container.
-#[derive(Clone, Copy)]
-pub struct Holding<'a> {
-  /// The lease's token, 64 hexadecimal digits.
-  pub token: &'a str,
-  /// The lease's fence.
-  pub fence: u64,
-}
 
 /// The transport that a container on record was made for; `None` where its supervisor is of another version of this
 /// package, which nobody here can vouch for.
@@ -45,7 +39,7 @@ pub async fn connect(
   core: &Core,
   found: &Inspection,
   carrier: Carrier,
-  holding: Holding<'_>,
+  claim: &Claim,
   start: impl Future<Output = Result<()>>,
 ) -> Result<Arc<dyn Sandbox>> {
   let Carrier::Resident(binary) = carrier else {
@@ -53,8 +47,8 @@ pub async fn connect(
     return Ok(exec(core, found));
   };
   let client = client(core, found)?;
-  let identity = identity(core, holding)?;
-  resident(client, found, binary, Link::open(client, &found.id, identity, start)).await
+  let identity = identity(core, claim)?;
+  resident(client, found, binary, claim, Link::open(client, &found.id, identity, start)).await
 }
 
 /// Opens the transport of a container that another holder had.
@@ -62,18 +56,18 @@ pub async fn take_over_container(
   core: &Core,
   found: &Inspection,
   carrier: Carrier,
-  holding: Holding<'_>,
+  claim: &Claim,
   before: Previous,
 ) -> Result<Arc<dyn Sandbox>> {
   let Carrier::Resident(binary) = carrier else { return Ok(exec(core, found)) };
   let client = client(core, found)?;
-  let identity = identity(core, holding)?;
+  let identity = identity(core, claim)?;
   let previous = match before {
     Previous::Nobody | Previous::Dead => link::Previous::Gone,
     Previous::Silent => link::Previous::Silent,
   };
   let user = core.options.user.to_string();
-  resident(client, found, binary, Link::take_over(client, &found.id, &user, identity, previous)).await
+  resident(client, found, binary, claim, Link::take_over(client, &found.id, &user, identity, previous)).await
 }
 
 fn exec(core: &Core, found: &Inspection) -> Arc<dyn Sandbox> {
@@ -87,10 +81,10 @@ fn client<'a>(core: &'a Core, found: &Inspection) -> Result<&'a Client> {
   })
 }
 
-fn identity(core: &Core, holding: Holding<'_>) -> Result<Identity> {
+fn identity(core: &Core, claim: &Claim) -> Result<Identity> {
   Ok(Identity {
-    token: token(holding.token)?,
-    fence: holding.fence,
+    token: token(claim.token())?,
+    fence: claim.fence(),
     dead_man: core.options.lease.saturating_add(DEAD_MAN_MARGIN),
   })
 }
@@ -99,11 +93,12 @@ async fn resident(
   client: &Client,
   found: &Inspection,
   binary: &Binary,
+  claim: &Claim,
   opening: impl Future<Output = Result<Link>>,
 ) -> Result<Arc<dyn Sandbox>> {
   let since = now_ms() / 1000;
   let ending = client.ending(&found.id).await?;
-  let container = Container::new(client.clone(), found.id.clone(), ending, since);
+  let container = Container::new(client.clone(), found.id.clone(), ending, since, still_held(claim));
   let link = match opening.await {
     Ok(link) => link,
     Err(error) if error.code() == ErrorCode::ContainerLost => return Err(container.unreachable(error).await),
@@ -111,6 +106,15 @@ async fn resident(
   };
   check_supervisor(binary, &link)?;
   Ok(Arc::new(ResidentSandbox::new(container, link, variables(found))))
+}
+
+/// A store that does not answer leaves the container to the run's release, or to a sweep.
+fn still_held(claim: &Claim) -> StillHeld {
+  let claim = claim.clone();
+  Box::new(move || {
+    let claim = claim.clone();
+    async move { claim.is_held().await.unwrap_or(false) }.boxed()
+  })
 }
 
 /// What answered must be the program that we put there, and must have withstood the attacks that it tried on itself.

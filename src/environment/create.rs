@@ -6,7 +6,8 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 
 use super::carrier::{self, Carrier, Choice};
-use super::connect::{Holding, connect};
+use super::claim::Claim;
+use super::connect::connect;
 use super::core::Core;
 use super::event::Resource;
 use super::seed::seed_archive;
@@ -50,13 +51,13 @@ pub enum Contents {
 pub async fn create_container(
   core: &Core,
   run: Run<'_>,
-  holding: Holding<'_>,
+  claim: &Claim,
   contents: Contents,
   cancel: &Cancel,
 ) -> Result<NewContainer> {
   core.check_enforcement().await?;
   let image = core.image(cancel).await?;
-  let attempt = Attempt { core, run, holding, image: &image, cancel };
+  let attempt = Attempt { core, run, claim, image: &image, cancel };
   let relied = core.residency.is_verified();
   let Choice { carrier, instead } = carrier::choose(core, run.id, &image).await?;
   let mut made = attempt.make(carrier, instead).await;
@@ -81,7 +82,7 @@ pub async fn create_container(
 struct Attempt<'a> {
   core: &'a Core,
   run: Run<'a>,
-  holding: Holding<'a>,
+  claim: &'a Claim,
   image: &'a ImageInspection,
   cancel: &'a Cancel,
 }
@@ -92,7 +93,7 @@ impl Attempt<'_> {
     let core = self.core;
     self.cancel.check("Acquiring the sandbox")?;
     let name = spec::container_name(self.run.key);
-    let identity = Identity { name: name.clone(), labels: labels(core, self.run.key, self.holding.token)? };
+    let identity = Identity { name: name.clone(), labels: labels(core, self.run.key, self.claim.token())? };
     let spec = spec::container_spec(&core.options, self.image, &identity, carrier);
     let id = self.create(&spec, &name).await?;
     match self.run(&id, carrier).await {
@@ -109,7 +110,7 @@ impl Attempt<'_> {
       Ok(id) => Ok(id),
       Err(error) => {
         // A container may exist all the same: the reply may have been lost.
-        remove_ours(self.core, self.run.id, name, self.holding.token).await;
+        remove_ours(self.core, self.run.id, name, self.claim.token()).await;
         Err(taken(error, name))
       }
     }
@@ -125,7 +126,7 @@ impl Attempt<'_> {
     check_image(core, &found, self.image)?;
     spec::verify(&found, &core.options)?;
     prepared?;
-    let connected = connect(core, &found, carrier, self.holding, core.engine.start_container(id)).await;
+    let connected = connect(core, &found, carrier, self.claim, core.engine.start_container(id)).await;
     if carrier.is_resident() { connected.map_err(carrier::not_ours) } else { connected }
   }
 

@@ -8,6 +8,7 @@
 pub mod acquire;
 pub mod authorize;
 pub mod carrier;
+mod claim;
 mod connect;
 pub mod core;
 mod create;

@@ -8,13 +8,14 @@ use std::time::Instant;
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
+use super::claim::Claim;
 use super::core::Core;
 use super::event::{Kind, millis};
 use super::heartbeat;
 use super::places::Places;
 use super::release::{self, Ended, Failed};
 use crate::cancel::Cancel;
-use crate::error::{Error, Result, fail, shown};
+use crate::error::{Error, ErrorCode, Result, fail, shown};
 use crate::sandbox::Sandbox;
 use crate::store::lease::LeaseRecord;
 
@@ -29,9 +30,7 @@ struct Inner {
   instead: Option<String>,
   /// The lease as this holder last wrote it.
   record: Mutex<LeaseRecord>,
-  fence: u64,
-  token: String,
-  key: String,
+  claim: Claim,
   run_id: String,
   /// Cancelled at release, or when the lease is lost.
   life: Cancel,
@@ -63,9 +62,7 @@ impl Session {
       life: core.closed.child(),
       sandbox,
       instead,
-      fence: record.fence,
-      token: record.token.clone(),
-      key: record.key.clone(),
+      claim: Claim::of(&core, &record),
       run_id: record.run_id.clone(),
       record: Mutex::new(record),
       running: TaskTracker::new(),
@@ -120,19 +117,12 @@ impl Session {
   }
 
   pub(super) fn fence(&self) -> u64 {
-    self.0.fence
+    self.0.claim.fence()
   }
 
-  /// The lease as the store has it; `None` where it is another holder's or is gone. The token is compared too: a run that
-  /// was ended and started anew has the first fence again.
+  /// The lease as the store has it; `None` where it is another holder's or is gone.
   pub(super) async fn lease(&self) -> Result<Option<LeaseRecord>> {
-    let found = self.0.core.leases.load(&self.0.key).await?;
-    Ok(found.filter(|record| record.fence == self.0.fence && record.token == self.0.token))
-  }
-
-  /// False where the lease is another holder's or is gone.
-  pub(super) async fn is_holder(&self) -> Result<bool> {
-    self.lease().await.map(|lease| lease.is_some())
+    self.0.claim.lease().await
   }
 
   /// The places of commands that run at the same time.
@@ -163,9 +153,10 @@ impl Session {
       }
       result = &mut work => result,
     };
-    if let Err(error) = &result {
-      self.look_for_loss(error);
-    }
+    let result = match result {
+      Err(error) => Err(self.judge(error).await),
+      ended => ended,
+    };
     match result {
       Err(error) if error.is_cancelled() && !caller.is_cancelled() => Err(self.ended_error(error)),
       result => result,
@@ -174,16 +165,28 @@ impl Session {
 
   /// Whoever took the run over has a higher fence; then this session touches nothing any more.
   async fn check_fence(&self) -> Result<()> {
-    if self.is_holder().await? {
-      return Ok(());
-    }
+    if self.0.claim.is_held().await? { Ok(()) } else { Err(self.taken_over()) }
+  }
+
+  fn taken_over(&self) -> Error {
     self.lost_lease();
     self.0.life.cancel();
-    Err(fail!(
+    fail!(
       Conflict,
       "Run {} was taken over by another holder; this session can do nothing more. Acquire the run again.",
       self.0.run_id
-    ))
+    )
+  }
+
+  /// What an operation's error means. Its container is lost to a holder who slept while another took the run over, and
+  /// to nobody else.
+  async fn judge(&self, error: Error) -> Error {
+    let lost = error.code() == ErrorCode::ContainerLost && !self.is_released();
+    if lost && matches!(self.0.claim.is_held().await, Ok(false)) {
+      return self.taken_over().with_source(error);
+    }
+    self.look_for_loss(&error);
+    error
   }
 
   /// Ends the session. Never fails: what could not be done is marked on the lease, and `sweep` finishes it. Returns why

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use sandbox_docker::sandbox::resident::{Container, ResidentSandbox};
 use sandbox_docker::supervisor::embedded::{Binary, binary};
 use sandbox_docker::supervisor::link::{Identity, Link};
@@ -195,5 +196,6 @@ pub async fn sandbox(engine: &ScriptedEngine) -> sandbox_docker::error::Result<R
   let ending = client.ending("c1").await.unwrap();
   let identity = Identity { token: Token([7; 32]), fence: 1, dead_man: Duration::from_secs(60) };
   let link = Link::open(&client, "c1", identity, async { Ok(()) }).await?;
-  Ok(ResidentSandbox::new(Container::new(client, "c1".to_owned(), ending, 0), link, BTreeMap::new()))
+  let held = Box::new(|| futures_util::future::ready(true).boxed());
+  Ok(ResidentSandbox::new(Container::new(client, "c1".to_owned(), ending, 0, held), link, BTreeMap::new()))
 }

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -15,6 +16,9 @@ use crate::error::{Error, fail};
 /// A container that ended is removed and its end told well within this time; the stream to it is closed before.
 const ENDED_GRACE: Duration = Duration::from_secs(2);
 
+/// Asks whether the run is this holder's still: the container of a run that was taken over is another's.
+pub type StillHeld = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
+
 /// A container that is removed when it ends.
 pub struct Container {
   client: Client,
@@ -23,14 +27,15 @@ pub struct Container {
   since: u64,
   /// Taken by who asks first.
   ending: Mutex<Option<Ending>>,
+  still_held: StillHeld,
   /// The error of all operations once it is lost.
   lost: OnceLock<Error>,
 }
 
 impl Container {
   /// A container whose end is waited for since `since` (seconds since 1970).
-  pub const fn new(client: Client, id: String, ending: Ending, since: u64) -> Self {
-    Self { client, id, since, ending: Mutex::const_new(Some(ending)), lost: OnceLock::new() }
+  pub const fn new(client: Client, id: String, ending: Ending, since: u64, still_held: StillHeld) -> Self {
+    Self { client, id, since, ending: Mutex::const_new(Some(ending)), still_held, lost: OnceLock::new() }
   }
 
   /// The engine's id of it.
@@ -66,7 +71,7 @@ impl Container {
     fail!(ContainerLost, "The sandbox's container {} did not come up: {reason}.", self.id).with_source(error)
   }
 
-  /// Removes the container after `error`, unless it has ended by itself; why it is gone, without a full stop.
+  /// Removes the container after `error`, unless it has ended by itself or is another holder's; why it is gone, without a full stop.
   async fn end(&self, ending: Option<Ending>, error: &Error) -> String {
     let Some(asked) = ending else { return said(error) };
     let mut code = pin!(asked.code());
@@ -74,7 +79,9 @@ impl Container {
       return self.reason(code, error).await;
     }
     // It runs, or the engine does not tell any more.
-    self.client.remove_container(&self.id).await.ok();
+    if (self.still_held)().await {
+      self.client.remove_container(&self.id).await.ok();
+    }
     said(error)
   }
 

@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 
-pub use container::Container;
+pub use container::{Container, StillHeld};
 use watch::Patience;
 
 use super::output::{OutputWriter, ProcessEnd};
