@@ -7,12 +7,15 @@
 //! `binding` alone knows Node.
 
 pub mod archive;
+mod awake;
 pub mod cancel;
+mod clock;
 pub mod docker;
 pub mod environment;
 pub mod error;
 pub mod limits;
 pub mod proxy;
+mod random;
 pub mod sandbox;
 pub mod store;
 pub mod stream;

@@ -10,19 +10,42 @@ const TABLE: &[(&str, &[&str])] = &[
   ("limits", &[]),
   ("error", &[]),
   ("cancel", &["error"]),
+  ("awake", &[]),
+  ("clock", &[]),
+  ("random", &["error"]),
   ("stream", &["error", "limits"]),
   ("workspace", &["error", "limits", "archive"]),
   ("archive", &["error", "limits", "workspace"]),
-  ("store", &["error", "limits", "stream"]),
+  ("store", &["error", "limits", "clock", "random", "stream"]),
   ("proxy", &["error", "limits", "cancel"]),
-  ("docker", &["error", "limits", "cancel", "stream", "archive"]),
-  ("supervisor", &["error", "limits", "cancel", "stream", "archive", "workspace", "docker"]),
-  ("sandbox", &["error", "limits", "cancel", "stream", "archive", "workspace", "docker", "supervisor"]),
+  ("docker", &["error", "limits", "clock", "random", "cancel", "stream", "archive"]),
+  (
+    "supervisor",
+    &["error", "limits", "clock", "random", "awake", "cancel", "stream", "archive", "workspace", "docker"],
+  ),
+  (
+    "sandbox",
+    &[
+      "error",
+      "limits",
+      "clock",
+      "random",
+      "awake",
+      "cancel",
+      "stream",
+      "archive",
+      "workspace",
+      "docker",
+      "supervisor",
+    ],
+  ),
   (
     "environment",
     &[
       "error",
       "limits",
+      "clock",
+      "random",
       "cancel",
       "stream",
       "archive",
@@ -61,8 +84,18 @@ const PURE: &[&str] = &[
   "environment/search_path.rs",
   "environment/status.rs",
 ];
-const IMPURE: &[&str] =
-  &["tokio::", "std::fs", "std::net", "std::process", "SystemTime", "Instant::now", "std::env"];
+const IMPURE: &[&str] = &[
+  "tokio::",
+  "std::fs",
+  "std::net",
+  "std::process",
+  "SystemTime",
+  "Instant::now",
+  "std::env",
+  "crate::clock",
+  "crate::random",
+  "crate::awake",
+];
 
 fn source() -> PathBuf {
   Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

@@ -61,6 +61,40 @@ async fn an_honest_exchange_works() {
   assert_eq!([first, second], ["Some(3) [49, 50, 51, 52, 53, 54, 55, 56]"; 2].map(str::to_owned));
 }
 
+/// Its process was stopped, its clock was not. Process 1 did its part meanwhile, or would have.
+#[tokio::test]
+async fn a_host_that_slept_does_not_hold_it_against_process_1() {
+  let (ended, asked, awake) = (Gate::new(), Gate::new(), Gate::new());
+  let gates = (asked.clone(), awake.clone());
+  let talk = process(&ended, move |mut peer| {
+    let (asked, awake) = gates.clone();
+    async move {
+      peer.say(0, &ToHost::Welcome(welcome())).await;
+      while let Some((op, _)) = peer.request().await {
+        asked.open();
+        // Heartbeats are not answered meanwhile.
+        awake.passed().await;
+        peer.say(op, &ToHost::Started(Started::File { size: 3, mode: 0o644 })).await;
+        peer.say(op, &data(Stream::Output, 0, b"abc")).await;
+        peer.say(op, &ToHost::Done(Reply::Read(Read { size: 3, mode: 0o644, sent: 3 }))).await;
+      }
+    }
+  });
+  let engine = engine(&ended, talk);
+  let sandbox = sandbox(&engine).await.unwrap();
+  let sleep = async {
+    asked.passed().await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    tokio::time::resume();
+    awake.open();
+  };
+  // Under the limit of no timer, which would sleep too.
+  let (first, ()) = tokio::join!(read(&sandbox), sleep);
+  assert_eq!(first, r#"b"abc""#);
+  assert_eq!(must_end(read(&sandbox)).await, r#"b"abc""#);
+}
+
 #[tokio::test]
 async fn commands_that_break_the_rules_are_lost() {
   let cases: [(&str, Answer); 9] = [
@@ -382,8 +416,8 @@ async fn a_false_welcome_is_unsupported_and_auto_goes_without() {
         peer.idle().await;
       }),
     ),
-    ("did not answer within 10.0 s", act!(|peer, _op| { peer.idle().await })),
-    ("did not answer within 10.0 s", act!(|peer, _op| { while peer.output(&[0xA5; MAX_DATA]).await {} })),
+    ("did not answer within 10 s", act!(|peer, _op| { peer.idle().await })),
+    ("did not answer within 10 s", act!(|peer, _op| { while peer.output(&[0xA5; MAX_DATA]).await {} })),
     (
       "broke the rules of the stream",
       act!(|peer, _op| {

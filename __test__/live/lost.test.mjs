@@ -108,4 +108,16 @@ test('frozen: a command ends at its limit, and the session goes on when it thaws
     assert.equal((await session.readFile('f', { encoding: 'utf8' })).contents, 'kept')
   }))
 
+test('frozen at a keeping release: its container keeps the workspace, and the run goes on when it thaws', () =>
+  held(async ({ owner, runId, session, id }) => {
+    await engine('POST', `/containers/${id}/pause`)
+    await session.release({ status: 'waiting_approval' })
+    await engine('POST', `/containers/${id}/unpause`)
+    const again = await owner.acquire({ runId })
+    assert.equal((await again.readFile('f', { encoding: 'utf8' })).contents, 'kept')
+    const [{ Id }] = await containers()
+    assert.equal(Id, id)
+    await again.release({ status: 'completed' })
+  }))
+
 leavesNothing()

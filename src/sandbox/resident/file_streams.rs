@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt, stream};
-use tokio::time::timeout;
+use futures_util::{StreamExt, TryStreamExt};
 
 use super::command::relative;
-use super::files::{failure, output, silent};
+use super::files::{failure, silent};
+use super::pieces::{self, Pieces};
+use super::watch::Patience;
 use super::{ResidentSandbox, unexpected};
 use crate::cancel::Cancel;
 use crate::docker::{ByteStream, Stdin};
-use crate::error::{Result, fail};
-use crate::limits::FILE_OPERATION_TIMEOUT;
+use crate::error::{Error, Result};
 use crate::sandbox::FileStream;
-use crate::supervisor::link::{Event, Link, Operation, WINDOW};
-use crate::supervisor::wire::{ReadFile, Reply, Started, ToInside, UNTIL_END, WriteFile};
+use crate::supervisor::link::{Event, WINDOW};
+use crate::supervisor::wire::{Failed, ReadFile, Reply, Started, ToInside, UNTIL_END, WriteFile};
 use crate::workspace::path::WorkspacePath;
 
 impl ResidentSandbox {
@@ -36,13 +35,11 @@ impl ResidentSandbox {
       Event::Done(Reply::Failed(failed)) => return Err(failure(failed, "read", path)),
       _ => return Err(unexpected("a read")),
     };
-    let left = size.saturating_sub(offset).min(limit);
-    let (link, path, cancel) = (self.link.clone(), path.clone(), cancel.clone());
-    let reading = Reading { operation, link, path, what, cancel, read: 0, left };
-    let pieces = stream::try_unfold(reading, |mut reading| async move {
-      Ok(reading.next().await?.map(|bytes| (bytes, reading)))
-    });
-    Ok(FileStream { size, mode, bytes: pieces.boxed() })
+    // What was asked for and is there to be read.
+    let most = size.saturating_sub(offset).min(limit);
+    let (link, cancel, kind) = (self.link.clone(), cancel.clone(), File(path.clone()));
+    let bytes = Pieces { operation, link, cancel, what, kind, most }.stream();
+    Ok(FileStream { size, mode, bytes })
   }
 
   /// Writes a file until its contents end.
@@ -72,49 +69,21 @@ impl ResidentSandbox {
 }
 
 /// A file on its way out.
-struct Reading {
-  operation: Operation,
-  link: Link,
-  path: WorkspacePath,
-  what: String,
-  cancel: Cancel,
-  read: u64,
-  /// What was asked for and is there to be read.
-  left: u64,
-}
+struct File(WorkspacePath);
 
-impl Reading {
-  /// The next piece, `None` behind the last. How long the reader takes in between is no matter.
-  async fn next(&mut self) -> Result<Option<Bytes>> {
-    loop {
-      match self.event().await? {
-        Event::Done(Reply::Read(done)) if done.sent == self.read => return Ok(None),
-        Event::Done(Reply::Failed(failed)) => return Err(failure(failed, "read", &self.path)),
-        Event::Done(_) => return Err(unexpected("a read")),
-        event => {
-          let Some(bytes) = output(event, "a read")? else { continue };
-          self.read = self.read.saturating_add(bytes.len() as u64);
-          return if self.read > self.left { Err(unexpected("a read")) } else { Ok(Some(bytes)) };
-        }
-      }
+impl pieces::Kind for File {
+  const NAME: &'static str = "a read";
+  const PATIENCE: Patience = Patience::FILE;
+  const EACH: bool = true;
+
+  fn sent(reply: &Reply) -> Option<u64> {
+    match reply {
+      Reply::Read(done) => Some(done.sent),
+      _ => None,
     }
   }
 
-  async fn event(&mut self) -> Result<Event> {
-    let event = self.cancel.guard(&self.what, self.operation.next());
-    match timeout(FILE_OPERATION_TIMEOUT, event).await {
-      Ok(event) => event,
-      Err(_elapsed) if self.link.is_frozen().await => Err(fail!(
-        DockerApi,
-        "{} did not go on: the container is paused. Unpause it and try again.",
-        self.what
-      )),
-      Err(_elapsed) => Err(fail!(
-        ContainerLost,
-        "{} brought nothing for {} s, beyond every deadline inside",
-        self.what,
-        FILE_OPERATION_TIMEOUT.as_secs()
-      )),
-    }
+  fn failure(&self, failed: Failed) -> Error {
+    failure(failed, "read", &self.0)
   }
 }

@@ -1,19 +1,17 @@
 //! Files over the supervisor.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
-use tokio::time::{Instant, timeout};
 
 use super::command::relative;
+use super::pieces::{self, Pieces};
+use super::watch::Patience;
 use super::{FILLING, PACKING, ResidentSandbox, listing, unexpected};
 use crate::cancel::Cancel;
 use crate::docker::{ByteStream, Stdin};
 use crate::error::{Error, Result, fail};
-use crate::limits::{ARCHIVE_TIMEOUT, MAX_ARCHIVE_ENTRIES, MAX_LIST_BYTES};
+use crate::limits::{MAX_ARCHIVE_ENTRIES, MAX_LIST_BYTES};
 use crate::sandbox::{FileRange, Listing};
-use crate::supervisor::link::{Event, Operation, WINDOW};
+use crate::supervisor::link::{Event, WINDOW};
 use crate::supervisor::wire::{
   Failed, Failure, List, ReadFile, Reply, Started, Stream, TarIn, TarOut, ToInside, WriteFile,
 };
@@ -119,51 +117,28 @@ impl ResidentSandbox {
   pub(super) async fn pack(&self, max_bytes: u64, cancel: &Cancel) -> Result<ByteStream> {
     let request = TarOut { window: WINDOW, max_bytes, max_entries: entries_cap() };
     let operation = self.link.request(ToInside::TarOut(request)).await?;
-    let reading =
-      Reading { operation, cancel: cancel.clone(), patience: ARCHIVE_TIMEOUT, read: 0, max_bytes };
-    let pieces = stream::try_unfold(reading, |mut reading| async move {
-      Ok(reading.next().await?.map(|bytes| (bytes, reading)))
-    });
-    Ok(pieces.boxed())
+    let (link, cancel, what) = (self.link.clone(), cancel.clone(), PACKING.to_owned());
+    Ok(Pieces { operation, link, cancel, what, kind: Tar, most: max_bytes }.stream())
   }
 }
 
-/// A tar on its way out.
-struct Reading {
-  operation: Operation,
-  cancel: Cancel,
-  /// Time that process 1 still has.
-  patience: Duration,
-  read: u64,
-  max_bytes: u64,
-}
+/// The workspace on its way out.
+struct Tar;
 
-impl Reading {
-  /// The next event, within what is left of the patience with process 1; how long a store takes in between is no matter.
-  async fn event(&mut self) -> Result<Event> {
-    let begun = Instant::now();
-    let event = timeout(self.patience, self.cancel.guard(PACKING, self.operation.next())).await;
-    self.patience = self.patience.saturating_sub(begun.elapsed());
-    event.unwrap_or_else(|_elapsed| {
-      let seconds = ARCHIVE_TIMEOUT.as_secs();
-      Err(fail!(ContainerLost, "{PACKING} was not over after {seconds} s, beyond every deadline inside"))
-    })
-  }
+impl pieces::Kind for Tar {
+  const NAME: &'static str = "an archive";
+  const PATIENCE: Patience = Patience::ARCHIVE;
+  const EACH: bool = false;
 
-  /// The next piece, `None` behind the last.
-  async fn next(&mut self) -> Result<Option<Bytes>> {
-    loop {
-      match self.event().await? {
-        Event::Done(Reply::Tar(done)) if done.bytes == self.read => return Ok(None),
-        Event::Done(Reply::Failed(failed)) => return Err(failure(failed, "read", &"the workspace")),
-        Event::Done(_) => return Err(unexpected("an archive")),
-        event => {
-          let Some(bytes) = output(event, "an archive")? else { continue };
-          self.read = self.read.saturating_add(bytes.len() as u64);
-          return if self.read > self.max_bytes { Err(unexpected("an archive")) } else { Ok(Some(bytes)) };
-        }
-      }
+  fn sent(reply: &Reply) -> Option<u64> {
+    match reply {
+      Reply::Tar(done) => Some(done.bytes),
+      _ => None,
     }
+  }
+
+  fn failure(&self, failed: Failed) -> Error {
+    failure(failed, "read", &"the workspace")
   }
 }
 

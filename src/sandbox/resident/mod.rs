@@ -6,6 +6,7 @@ mod container;
 mod file_streams;
 mod files;
 mod listing;
+mod pieces;
 mod process;
 mod watch;
 
@@ -18,7 +19,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 
 pub use container::{Container, StillHeld};
-use watch::Patience;
+use watch::{Patience, Watch};
 
 use super::output::{OutputWriter, ProcessEnd};
 use super::{Capabilities, Command, CommandResult, Export, FileRange, FileStream, Listing, Outcome, Sandbox};
@@ -80,7 +81,7 @@ impl ResidentSandbox {
     what: &str,
     work: impl Future<Output = Result<T>>,
   ) -> Result<T> {
-    self.settled(self.watched(patience, what, work)).await
+    self.settled(async { Watch::new(patience).over(&self.link, what, work).await }).await
   }
 
   /// Runs an operation that takes as long as its caller does.

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use super::command::{complaint, last_word, outcome};
-use super::watch::Patience;
+use super::watch::{Patience, Watch};
 use super::{ResidentSandbox, unexpected};
 use crate::cancel::Cancel;
 use crate::error::Result;
@@ -68,7 +68,7 @@ impl ResidentSandbox {
     cancel: &Cancel,
   ) -> Result<ProcessEnd> {
     let mut passing = Passing { output, begun: Instant::now(), exited: None };
-    let patience = Patience::command(command.timeout.unwrap_or(Duration::MAX));
+    let mut watch = Watch::new(Patience::command(command.timeout.unwrap_or(Duration::MAX)));
     let program = command.program.clone();
     let (operation, stdin) = self.start(command, u64::MAX).await?;
     let reply = {
@@ -76,7 +76,7 @@ impl ResidentSandbox {
       tokio::select! {
         biased;
         reply = work => reply?,
-        Err(late) = self.watched(patience, WHAT, output.has_exited()) => return Err(late),
+        Err(late) = watch.over(&self.link, WHAT, output.has_exited()) => return Err(late),
       }
     };
     let end = last_word(reply, passing.exited, &program)?;

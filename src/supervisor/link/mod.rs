@@ -114,6 +114,11 @@ impl Link {
     self.shared().broken.get().cloned()
   }
 
+  /// The engine's id of the container.
+  pub fn container(&self) -> &str {
+    &self.shared().container
+  }
+
   /// Opens an operation.
   pub async fn request(&self, request: ToInside<'_>) -> Result<Operation> {
     let shared = self.shared();

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
 use super::outgoing::Outgoing;
 use super::{Identity, Life, Link, Owner, Shared, Slots, pump};
+use crate::awake::within;
 use crate::cancel::Cancel;
 use crate::docker::attach::AttachRead;
 use crate::docker::client::Client;
 use crate::error::{Error, ErrorCode, Result, fail};
+use crate::random;
 use crate::supervisor::volume::PROGRAM;
 use crate::supervisor::wire::{Encoder, Hello, PREAMBLE, ToInside, Welcome};
 
@@ -122,28 +124,28 @@ async fn running() -> Result<()> {
 
 impl<'a> Attempt<'a> {
   fn new(client: &'a Client, container: &'a str, user: &'a str, identity: Identity) -> Result<Self> {
-    let key = getrandom::u64()
-      .map_err(|error| fail!(Internal, "The system gave no random bytes.").with_source(error))?;
+    let key = random::bytes().map(u64::from_ne_bytes)?;
     Ok(Self { client, container, user, identity, key })
   }
 
   async fn attach(self, patience: Duration, start: impl Future<Output = Result<()>>) -> Result<Link> {
     // While a host hangs on the stream, engines do not even answer the request to attach.
-    let attaching = timeout(patience, self.client.attach(self.container));
-    let (read, write) = attaching.await.map_err(|_elapsed| silent(patience))??;
+    let attached = within(patience, self.client.attach(self.container)).await;
+    let (read, write) = attached.ok_or_else(|| silent(patience))??;
     let (life, answer) = self.begin(read, write);
     start.await?;
-    let until = Instant::now() + patience;
-    self.greet(life, answer, Via::Attach, until).await
+    let link = within(patience, self.greet(life, answer, Via::Attach)).await;
+    link.ok_or_else(|| silent(patience))?
   }
 
   async fn bridge(self, patience: Duration) -> Result<Link> {
-    let until = Instant::now() + patience;
     let cmd = [PROGRAM.to_owned(), BRIDGE.to_owned()];
-    let attaching = self.client.attach_exec(self.container, &cmd, self.user);
-    let (read, write) = timeout_at(until, attaching).await.map_err(|_elapsed| silent(patience))??;
-    let (life, answer) = self.begin(read, write);
-    self.greet(life, answer, Via::Bridge, until).await
+    let bridging = async {
+      let (read, write) = self.client.attach_exec(self.container, &cmd, self.user).await?;
+      let (life, answer) = self.begin(read, write);
+      self.greet(life, answer, Via::Bridge).await
+    };
+    within(patience, bridging).await.ok_or_else(|| silent(patience))?
   }
 
   /// Starts the tasks of a stream.
@@ -164,16 +166,8 @@ impl<'a> Attempt<'a> {
     (Life(shared), told)
   }
 
-  async fn greet(
-    &self,
-    life: Life,
-    answer: oneshot::Receiver<Result<Welcome>>,
-    via: Via,
-    until: Instant,
-  ) -> Result<Link> {
-    let begun = Instant::now();
-    let told = timeout_at(until, self.hear(&life.0, answer, via)).await;
-    let welcome = told.map_err(|_elapsed| silent(begun.elapsed()))??;
+  async fn greet(&self, life: Life, answer: oneshot::Receiver<Result<Welcome>>, via: Via) -> Result<Link> {
+    let welcome = self.hear(&life.0, answer, via).await?;
     Ok(Link(Arc::new(Owner { life, welcome, via })))
   }
 
@@ -209,7 +203,7 @@ impl<'a> Attempt<'a> {
 fn silent(waited: Duration) -> Error {
   fail!(
     Unsupported,
-    "The sandbox's supervisor did not answer within {:.1} s. Its container may be starved of CPU, or something hangs on its stream.",
-    waited.as_secs_f32()
+    "The sandbox's supervisor did not answer within {} s. Its container may be starved of CPU, or something hangs on its stream.",
+    waited.as_secs()
   )
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::time::{Instant, timeout_at};
 
 use super::inbox::Inbox;
 use super::outgoing::Hurry;
 use super::{Event, Link, initial_window};
+use crate::awake::within;
 use crate::cancel::Cancel;
 use crate::docker::Stdin;
 use crate::error::{Result, fail};
@@ -88,21 +88,26 @@ impl Operation {
   /// have been before it was stopped.
   async fn stop(mut self, what: &str, sink: &mut impl Sink) -> Result<Reply> {
     self.link.shared().send_small(Hurry::Now, &ToInside::Cancel, self.op);
-    let deadline = Instant::now() + CANCEL_TIMEOUT;
+    match within(CANCEL_TIMEOUT, self.last_word(sink)).await {
+      Some(told) => told?,
+      // It is stopped when it thaws.
+      None if self.link.is_frozen().await => {}
+      None => {
+        let error =
+          fail!(ContainerLost, "An operation could not be stopped within {} s.", CANCEL_TIMEOUT.as_secs());
+        self.link.shared().break_off(error.clone());
+        return Err(error);
+      }
+    }
+    Err(crate::cancel::cancelled(what))
+  }
+
+  async fn last_word(&mut self, sink: &mut impl Sink) -> Result<()> {
     loop {
-      match timeout_at(deadline, self.next()).await {
-        Ok(Ok(Event::Done(_))) => return Err(crate::cancel::cancelled(what)),
-        Ok(Ok(event @ Event::Exited(_))) => sink.take(event)?,
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => return Err(error),
-        // Frozen, it is stopped when it thaws.
-        Err(_elapsed) if self.link.is_frozen().await => return Err(crate::cancel::cancelled(what)),
-        Err(_elapsed) => {
-          let error =
-            fail!(ContainerLost, "An operation could not be stopped within {} s.", CANCEL_TIMEOUT.as_secs());
-          self.link.shared().break_off(error.clone());
-          return Err(error);
-        }
+      match self.next().await? {
+        Event::Done(_) => return Ok(()),
+        event @ Event::Exited(_) => sink.take(event)?,
+        _ => {}
       }
     }
   }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::time::interval;
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::Shared;
 use super::outgoing::Hurry;
@@ -107,6 +107,8 @@ async fn writing(shared: Arc<Shared>) {
 
 async fn beating(shared: Arc<Shared>, beats: Arc<Beats>) {
   let mut beat = interval(HEARTBEAT_INTERVAL);
+  // After a sleep of this process one beat is due, and not all that it slept through.
+  beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
   // The first tick comes at once, before the hello.
   beat.tick().await;
   // No answer is missed before this one.
