@@ -1,6 +1,7 @@
 //! Cancellation: one token a call, children of the session's token, so that `release` ends everything.
 
 use std::future::Future;
+use std::pin::pin;
 
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +48,20 @@ impl Cancel {
       biased;
       () = self.cancelled() => Err(cancelled(what)),
       result = future => result,
+    }
+  }
+
+  /// Runs `future`, which heeds `other`: a cancellation of this token is passed on to it, and the future comes to its own
+  /// end, so that it can clean up.
+  pub async fn pass_on<T>(&self, other: &Self, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    tokio::select! {
+      biased;
+      () = self.cancelled() => {
+        other.cancel();
+        future.await
+      }
+      ended = &mut future => ended,
     }
   }
 }

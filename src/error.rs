@@ -105,6 +105,11 @@ impl Error {
     self.code == ErrorCode::NotFound
   }
 
+  /// `Ok` where what was to be removed is gone already.
+  pub fn unless_gone(self) -> Result<()> {
+    if self.is_not_found() { Ok(()) } else { Err(self) }
+  }
+
   /// True for `CANCELLED`.
   pub fn is_cancelled(&self) -> bool {
     self.code == ErrorCode::Cancelled

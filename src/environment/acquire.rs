@@ -10,16 +10,18 @@ use super::core::Core;
 use super::create::{Contents, NewContainer, Run, create_container, discard, nonce, remove_ours};
 use super::event::{How, Kind, Resource, millis};
 use super::heartbeat::beating;
-use super::host::{Previous, now_ms, random_token};
+use super::host::Previous;
 use super::release::claim_and_remove;
 use super::session::Session;
 use super::snapshot;
 use super::spec;
 use super::status;
 use crate::cancel::Cancel;
+use crate::clock::now_ms;
 use crate::docker::ByteStream;
 use crate::docker::model::Inspection;
 use crate::error::{Error, ErrorCode, Result, fail};
+use crate::random;
 use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, Scope, SnapshotState, run_key};
 
@@ -42,18 +44,7 @@ pub async fn acquire(core: &Arc<Core>, request: &AcquireRequest, caller: &Cancel
   let begun = Instant::now();
   let _under_way = core.beats.token();
   let either = core.closed.child();
-  let work = acquire_run(core, request, &either);
-  tokio::pin!(work);
-  let result = tokio::select! {
-    biased;
-    () = caller.cancelled() => {
-      // What was made so far is removed first.
-      either.cancel();
-      work.await
-    }
-    result = &mut work => result,
-  };
-  match result {
+  match caller.pass_on(&either, acquire_run(core, request, &either)).await {
     Err(error) if error.is_cancelled() && !caller.is_cancelled() => {
       Err(core.check_open().err().unwrap_or(error))
     }
@@ -90,7 +81,7 @@ async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
 }
 
 async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Session, How)> {
-  let token = random_token()?;
+  let token = random::hex::<32>()?;
   let claim = Claim::new(core, run.key, &token, 1);
   let made = create_container(core, run, &claim, Contents::Seed, cancel).await?;
   let written = async {
@@ -319,7 +310,7 @@ async fn rebuild(
   tar: ByteStream,
   cancel: &Cancel,
 ) -> Result<NewContainer> {
-  core.engine.remove_container(&record.container_id).await.or_else(gone_is_fine)?;
+  core.engine.remove_container(&record.container_id).await.or_else(Error::unless_gone)?;
   // One that an earlier attempt made before its process died.
   remove_ours(core, &record.run_id, &record.container_name, &record.token).await;
   let run = Run { key: &record.key, id: &record.run_id };
@@ -360,8 +351,4 @@ pub fn held(run: &str) -> Error {
     Conflict,
     "Run {run} is held by another process or by another call of this one. Wait until it is released, or until its holder has been silent for 20 s."
   )
-}
-
-fn gone_is_fine(error: Error) -> Result<()> {
-  if error.is_not_found() { Ok(()) } else { Err(error) }
 }

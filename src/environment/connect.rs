@@ -9,8 +9,9 @@ use futures_util::FutureExt;
 use super::carrier::Carrier;
 use super::claim::Claim;
 use super::core::Core;
-use super::host::{Previous, now_ms};
+use super::host::Previous;
 use super::spec;
+use crate::clock::since_1970;
 use crate::docker::client::Client;
 use crate::docker::model::Inspection;
 use crate::error::{ErrorCode, Result, fail};
@@ -96,7 +97,7 @@ async fn resident(
   claim: &Claim,
   opening: impl Future<Output = Result<Link>>,
 ) -> Result<Arc<dyn Sandbox>> {
-  let since = now_ms() / 1000;
+  let since = since_1970().as_secs();
   let ending = client.ending(&found.id).await?;
   let container = Container::new(client.clone(), found.id.clone(), ending, since, still_held(claim));
   let link = match opening.await {
@@ -146,12 +147,6 @@ fn variables(found: &Inspection) -> BTreeMap<String, String> {
 fn token(hex: &str) -> Result<Token> {
   let wrong = || fail!(Conflict, "The lease's token is not one of this package's.");
   let mut bytes = [0u8; 32];
-  if hex.len() != 2 * bytes.len() {
-    return Err(wrong());
-  }
-  for (index, byte) in bytes.iter_mut().enumerate() {
-    let digits = hex.get(2 * index..2 * index + 2).ok_or_else(wrong)?;
-    *byte = u8::from_str_radix(digits, 16).map_err(|_error| wrong())?;
-  }
+  hex::decode_to_slice(hex, &mut bytes).map_err(|_error| wrong())?;
   Ok(Token(bytes))
 }

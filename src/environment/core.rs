@@ -10,14 +10,16 @@ use tokio_util::task::TaskTracker;
 
 use super::carrier::Residency;
 use super::event::{Events, Kind, millis};
-use super::host::{Host, now_ms};
+use super::host::Host;
 use super::manifest::manifest;
 use super::options::{Assurance, Options, Pull};
 use super::spec::enforcement_gaps;
 use crate::cancel::Cancel;
+use crate::clock::now_ms;
 use crate::docker::Engine;
 use crate::docker::model::ImageInspection;
 use crate::error::{Error, Result, fail};
+use crate::random;
 use crate::store::lease::LeaseStore;
 use crate::store::snapshot::SnapshotStore;
 
@@ -70,7 +72,7 @@ impl Core {
     let Parts { options, engine, leases, snapshots, events } = parts;
     let owner_id = match &options.owner_id {
       Some(owner_id) => owner_id.clone(),
-      None => super::host::random_token()?,
+      None => random::hex::<32>()?,
     };
     let manifest = manifest(&options);
     Ok(Self {
@@ -100,11 +102,8 @@ impl Core {
   /// Takes the canonical text of the manifest, which only JavaScript can make (its keys are sorted by the process's
   /// locale), and returns the fingerprint. Later texts change nothing.
   pub fn seal(&self, canonical: &str) -> String {
-    let hex = || {
-      let digest = Sha256::digest(canonical.as_bytes());
-      format!("sha256:{}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
-    };
-    self.fingerprint.get_or_init(hex).clone()
+    let digest = || format!("sha256:{}", hex::encode(Sha256::digest(canonical.as_bytes())));
+    self.fingerprint.get_or_init(digest).clone()
   }
 
   /// The fingerprint, once sealed.

@@ -171,7 +171,9 @@ fn labels(core: &Core, key: &str, token: &str) -> Result<BTreeMap<String, String
 /// The lease's token is a secret and labels are not: what a container carries is a hash of it.
 pub fn nonce(token: &str) -> String {
   use sha2::{Digest, Sha256};
-  Sha256::digest(token.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+  let mut hex = hex::encode(Sha256::digest(token.as_bytes()));
+  hex.truncate(32);
+  hex
 }
 
 /// A tag may be moved between the look at the image and the create call; then the container's masks and variables are

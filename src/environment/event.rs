@@ -14,7 +14,7 @@ use serde::Serialize;
 
 pub use kind::{How, Kind, Operation, Resource, Undone};
 
-use super::host::now_ms;
+use crate::clock::now_ms;
 use crate::error::{Error, shown};
 
 /// One event, as JSON `{ type, …fields, at, runId?, message, dropped? }`.

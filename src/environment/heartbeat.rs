@@ -7,9 +7,9 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::core::Core;
 use super::event::{Kind, Resource};
-use super::host::now_ms;
 use super::session::Session;
 use crate::cancel::Cancel;
+use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::limits::HEARTBEAT_INTERVAL;
 use crate::store::lease::LeaseRecord;

@@ -1,27 +1,13 @@
 //! Who this process is, and whether another holder still lives: boot id, process id and start time together, since a
 //! process id alone is used again.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use sha2::{Digest, Sha256};
 
-use crate::error::{Result, fail};
+use crate::clock::now_ms;
+use crate::error::Result;
 use crate::limits::HOLDER_SILENCE;
+use crate::random;
 use crate::store::lease::Holder;
-
-/// Milliseconds since 1970, as lease records have them.
-pub fn now_ms() -> u64 {
-  let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-  u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// 256 random bits in hexadecimal.
-pub fn random_token() -> Result<String> {
-  let mut random = [0u8; 32];
-  getrandom::fill(&mut random)
-    .map_err(|error| fail!(Internal, "The system gave no random bytes.").with_source(error))?;
-  Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
-}
 
 /// The process that made a container, as far as this one can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +59,7 @@ impl Host {
   /// A new holder of this process, with a heartbeat now.
   pub fn holder(&self) -> Result<Holder> {
     Ok(Holder {
-      id: random_token()?,
+      id: random::hex::<32>()?,
       host_id: self.host_id.clone(),
       boot_id: self.boot_id.clone(),
       pid: self.pid,
@@ -135,7 +121,9 @@ impl Host {
 }
 
 fn short_hash(text: &str) -> String {
-  Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+  let mut hex = hex::encode(Sha256::digest(text.as_bytes()));
+  hex.truncate(16);
+  hex
 }
 
 /// Clock ticks between boot and the start of a process (proc(5), field 22 of `stat`).

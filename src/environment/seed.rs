@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::core::Core;
 use crate::archive::{ArchiveError, ArchiveLimits, PackEntry, PackOptions, SymlinkRule, pack};
 use crate::cancel::Cancel;
+use crate::clock::since_1970;
 use crate::error::{ErrorCode, Result, fail};
 use crate::limits::MAX_ARCHIVE_ENTRIES;
 use crate::workspace::source::{SourceBudget, collect};
@@ -54,7 +55,7 @@ fn pack_options(core: &Core) -> PackOptions {
   let limits = &core.options.limits;
   PackOptions {
     owner: core.options.user.into(),
-    mtime: i64::try_from(super::host::now_ms() / 1000).unwrap_or(0),
+    mtime: i64::try_from(since_1970().as_secs()).unwrap_or(0),
     limits: ArchiveLimits {
       max_entries: MAX_ARCHIVE_ENTRIES,
       max_file_bytes: limits.max_file_bytes,

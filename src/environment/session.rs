@@ -142,22 +142,11 @@ impl Session {
     self.0.core.check_open()?;
     self.check_fence().await?;
     let either = self.0.life.child();
-    let work = operation(either.clone());
-    tokio::pin!(work);
-    let result = tokio::select! {
-      biased;
-      () = caller.cancelled() => {
-        // The operation ends its command and then itself.
-        either.cancel();
-        work.await
-      }
-      result = &mut work => result,
-    };
-    let result = match result {
+    let ended = match caller.pass_on(&either, operation(either.clone())).await {
       Err(error) => Err(self.judge(error).await),
       ended => ended,
     };
-    match result {
+    match ended {
       Err(error) if error.is_cancelled() && !caller.is_cancelled() => Err(self.ended_error(error)),
       result => result,
     }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::StreamExt;
 
 use super::core::Core;
-use super::host::now_ms;
 use crate::archive::{ArchiveLimits, ReemitOptions, SymlinkRule, reemit};
 use crate::cancel::Cancel;
+use crate::clock::now_ms;
 use crate::docker::ByteStream;
 use crate::error::{ErrorCode, Result, fail};
 use crate::limits::MAX_ARCHIVE_ENTRIES;

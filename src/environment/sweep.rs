@@ -7,10 +7,11 @@ use serde::Serialize;
 use super::core::Core;
 use super::create::nonce;
 use super::event::{Kind, Resource, millis};
-use super::host::{Maker, now_ms};
+use super::host::Maker;
 use super::release::claim_and_remove;
 use super::spec;
 use super::status;
+use crate::clock::{now_ms, since_1970};
 use crate::docker::model::ListedContainer;
 use crate::error::{ErrorCode, Result};
 use crate::store::lease::LeaseRecord;
@@ -88,7 +89,7 @@ async fn orphan(core: &Core, container: &ListedContainer) -> Result<Option<Strin
     && label(spec::LABEL_FINGERPRINT) == core.fingerprint()?
     && !key.is_empty()
     && container.names.iter().any(|found| found.strip_prefix('/') == Some(name.as_str()));
-  let age = (now_ms() / 1000).saturating_sub(u64::try_from(container.created).unwrap_or(0));
+  let age = since_1970().as_secs().saturating_sub(u64::try_from(container.created).unwrap_or(0));
   let abandoned = match core.host.maker_state(label(spec::LABEL_MAKER)) {
     Maker::Dead => true,
     // Its lease may be in a store of its own; it sweeps for itself.

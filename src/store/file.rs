@@ -21,7 +21,7 @@ const STEM_DIGITS: usize = 64;
 
 /// The name of a key's file without its ending.
 fn stem(key: &str) -> String {
-  Sha256::digest(key.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+  hex::encode(Sha256::digest(key.as_bytes()))
 }
 
 /// The stem of a name with this ending, where the name can be one of ours.

@@ -55,7 +55,7 @@ pub fn run_key(scope: Option<&Scope>, run_id: &str) -> Result<String> {
       }
     }
   }
-  Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+  Ok(hex::encode(hash.finalize()))
 }
 
 /// Who holds a run.

@@ -30,7 +30,7 @@ impl Binary {
 
   /// The digest in hexadecimal.
   pub fn hex(&self) -> String {
-    self.digest().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(self.digest())
   }
 
   /// What the running program must say of itself ([`image_digest`]); `None` where the file is no program.

@@ -2,13 +2,14 @@
 //! mounted read-only. No host path is mounted, so remote and rootless engines work.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
 use super::embedded::Binary;
 use crate::archive::{ArchiveLimits, EntryPath, Owner, PackEntry, PackOptions, SymlinkRule, pack};
+use crate::clock::since_1970;
 use crate::docker::Engine;
 use crate::docker::client::Client;
 use crate::docker::model::{ContainerSpec, ListedContainer};
@@ -157,7 +158,7 @@ impl Filler<'_> {
     let filled = self.fill_through(&id).await;
     let removed = self.client.remove_container(&id).await;
     filled?;
-    removed.or_else(gone_is_fine)
+    removed.or_else(Error::unless_gone)
   }
 
   fn name(&self) -> String {
@@ -194,7 +195,7 @@ impl Filler<'_> {
         };
         if since.elapsed() > FILLER_AGE || is_old(&found) {
           // This one and no other: by now another host may have taken it over and be at work in one of the same name.
-          self.client.remove_container(&found.id).await.or_else(gone_is_fine)?;
+          self.client.remove_container(&found.id).await.or_else(Error::unless_gone)?;
         }
         watched = Some((found.id, since));
       } else if begun.elapsed() > FILLER_AGE {
@@ -246,10 +247,6 @@ impl Filler<'_> {
 
 /// Whether a filler is older than any host needs, by this machine's clock.
 fn is_old(filler: &ListedContainer) -> bool {
-  let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-  now.as_secs().saturating_sub(u64::try_from(filler.created).unwrap_or(u64::MAX)) > FILLER_AGE.as_secs()
-}
-
-fn gone_is_fine(error: Error) -> Result<()> {
-  if error.is_not_found() { Ok(()) } else { Err(error) }
+  since_1970().as_secs().saturating_sub(u64::try_from(filler.created).unwrap_or(u64::MAX))
+    > FILLER_AGE.as_secs()
 }

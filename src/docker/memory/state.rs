@@ -1,13 +1,13 @@
 //! All that the double knows. Its operations are plain functions; whoever calls them holds the lock for that long.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
 use super::container::Container;
 use super::image::{Image, normal};
 use super::options::{Fault, MemoryOptions};
+use crate::clock::since_1970;
 use crate::docker::container::has_label;
 use crate::docker::model::{ContainerSpec, ListedContainer, Network};
 use crate::error::{Error, Result, fail};
@@ -17,7 +17,7 @@ const BUILT_IN_NETWORKS: &[&str] = &["", "none", "default", "bridge", "host"];
 
 /// Lower-case hexadecimal SHA-256.
 pub fn digest(text: &str) -> String {
-  Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+  hex::encode(Sha256::digest(text))
 }
 
 struct NamedNetwork {
@@ -80,8 +80,7 @@ impl State {
     }
     let id = self.next_id("container");
     let name = spec.name.clone().unwrap_or_else(|| format!("memory_{}", self.made));
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    self.containers.push(Container::new(id.clone(), name, spec.clone(), &image, since)?);
+    self.containers.push(Container::new(id.clone(), name, spec.clone(), &image, since_1970())?);
     Ok(id)
   }
 

@@ -24,6 +24,7 @@ use super::request::{api_error, encode, segment};
 use crate::cancel::Cancel;
 use crate::error::{Error, Result, fail};
 use crate::limits::EXEC_KILL_TIMEOUT;
+use crate::random;
 
 /// Name of the variable that marks a command's processes.
 pub const MARK_VARIABLE: &str = "ZHIVEX_EXEC_ID";
@@ -50,12 +51,8 @@ pub struct Target {
 impl Target {
   /// A new random mark. `marker` is a text in command lines that marks processes too; `exclusive` as in `ExecRequest`.
   pub fn new(user: &str, marker: Option<String>, exclusive: bool) -> Result<Self> {
-    let mut random = [0u8; 16];
-    getrandom::fill(&mut random)
-      .map_err(|error| fail!(Internal, "The system gave no random bytes.").with_source(error))?;
-    let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Self {
-      mark: format!("{MARK_VARIABLE}={hex}"),
+      mark: format!("{MARK_VARIABLE}={}", random::hex::<16>()?),
       user: user.to_owned(),
       marker: marker.filter(|marker| !marker.is_empty()),
       exclusive,

@@ -20,6 +20,7 @@ use crate::archive::Owner;
 use crate::cancel::Cancel;
 use crate::docker::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, Stdin};
 use crate::error::{Error, ErrorCode, Result, fail};
+use crate::random;
 use crate::workspace::path::{WORKSPACE_NAME, WORKSPACE_ROOT, WorkspacePath};
 
 /// What this transport can do with a real engine.
@@ -196,10 +197,7 @@ struct Nonce(String);
 
 impl Nonce {
   fn new() -> Result<Self> {
-    let mut random = [0u8; 16];
-    getrandom::fill(&mut random)
-      .map_err(|error| fail!(Internal, "The system gave no random bytes.").with_source(error))?;
-    Ok(Self(random.iter().map(|byte| format!("{byte:02x}")).collect()))
+    random::hex::<16>().map(Self)
   }
 
   fn as_str(&self) -> &str {

@@ -2,12 +2,13 @@
 
 use std::pin::pin;
 use std::sync::OnceLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use crate::clock::since_1970;
 use crate::docker::Engine;
 use crate::docker::client::Client;
 use crate::docker::ending::Ending;
@@ -86,8 +87,7 @@ impl Container {
   }
 
   async fn reason(&self, code: i64, error: &Error) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let oom = self.client.ran_out_of_memory(&self.id, self.since, now + 1);
+    let oom = self.client.ran_out_of_memory(&self.id, self.since, since_1970().as_secs() + 1);
     match code {
       // The numbers are those of docs/protocol.md, "The end of process 1".
       0 => "its process 1 was told to end".to_owned(),

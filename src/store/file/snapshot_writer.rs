@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::directory::{Directory, failure};
 use crate::error::{Result, fail};
+use crate::random;
 
 /// Names that are tried. Each is random, so one is enough unless a collector takes the file of the very moment.
 const ATTEMPTS: usize = 8;
@@ -72,7 +73,7 @@ impl Drop for Writer {
 /// A new file, locked. Between its creation and its lock a collector may take it for a dead one.
 fn create(directory: &Directory, name: &str) -> Result<(String, File)> {
   for _ in 0..ATTEMPTS {
-    let temporary = format!("{name}.{}{TEMPORARY}", random()?);
+    let temporary = format!("{name}.{}{TEMPORARY}", random::hex::<8>()?);
     let path = directory.join(&temporary);
     let file = match directory.create(&temporary) {
       Ok(file) => file,
@@ -93,12 +94,6 @@ fn create(directory: &Directory, name: &str) -> Result<(String, File)> {
     "No temporary file could be made for {} in {ATTEMPTS} attempts.",
     directory.join(name).display()
   ))
-}
-
-fn random() -> Result<String> {
-  let number = getrandom::u64()
-    .map_err(|error| fail!(Internal, "The system gave no random number.").with_source(error))?;
-  Ok(format!("{number:016x}"))
 }
 
 /// Removes a temporary file if nobody has it locked.

@@ -1,6 +1,6 @@
 //! Writing a file whole, or not at all.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -8,8 +8,10 @@ use super::reader::{Kind, head};
 use super::{Site, is_full};
 use crate::archive::{ArchiveLimits, EntryPath, Owner, PackEntry, PackOptions, pack};
 use crate::cancel::Cancel;
+use crate::clock::since_1970;
 use crate::docker::{ArchiveBody, Engine, ExecEnd, ExecOutput, ExecRequest, Stdin};
 use crate::error::{Error, ErrorCode, Result, fail};
+use crate::random;
 use crate::workspace::path::WorkspacePath;
 
 /// `mv` and `rm` of one file take as long as one exec; a container starved of CPU may need longer.
@@ -73,10 +75,7 @@ struct Place {
 impl Place {
   /// A name beside the file that no program can guess.
   fn temporary(&self, path: &WorkspacePath) -> Result<WorkspacePath> {
-    let mut random = [0u8; 16];
-    getrandom::fill(&mut random)
-      .map_err(|error| fail!(Internal, "The system gave no random bytes.").with_source(error))?;
-    let name: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = random::hex::<16>()?;
     join(&path.parent().unwrap_or_else(WorkspacePath::root), &format!(".zhivex-{name}"))
   }
 
@@ -84,7 +83,7 @@ impl Place {
   fn pack(&self, target: &WorkspacePath, contents: Bytes, mode: u32, owner: Owner) -> Result<Bytes> {
     let skipped = self.directory.components().count();
     let relative = target.components().skip(skipped).collect::<Vec<_>>().join("/");
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = since_1970().as_secs();
     let options =
       PackOptions { owner, mtime: i64::try_from(now).unwrap_or_default(), limits: ArchiveLimits::default() };
     let packed = EntryPath::parse(relative.as_bytes())
