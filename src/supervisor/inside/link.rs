@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::supervisor::wire::{
-  Data, Encoder, Hello, Kind, MAX_DATA, MAX_PAYLOAD, Refusal, Stream, ToHost, Token,
+  Credit, Data, Encoder, Hello, Kind, MAX_DATA, MAX_PAYLOAD, ReceiveWindow, Refusal, SendWindow, Stream,
+  ToHost, Token,
 };
 
 /// Pieces of streams are added only while less than this waits to be written; replies always are.
@@ -180,6 +181,26 @@ impl Link {
       _ => self.out.truncate(start),
     }
     filled
+  }
+
+  /// Sends what of `waiting` fits into `window`, at most [`MAX_DATA`]; how many bytes that was.
+  pub fn pour(&mut self, op: u64, window: &mut SendWindow, waiting: &[u8]) -> usize {
+    let room = usize::try_from(window.room()).unwrap_or(MAX_DATA).min(MAX_DATA);
+    let bytes = waiting.get(..room).unwrap_or(waiting);
+    let poured = self.piece(op, Stream::Output, window.sent(), bytes.len(), |space| {
+      space.copy_from_slice(bytes);
+      Ok(bytes.len())
+    });
+    let count = poured.unwrap_or(0);
+    window.advance(count as u64);
+    count
+  }
+
+  /// `count` bytes of input are out of the way: the sender is told when it may send more.
+  pub fn used(&mut self, op: u64, window: &mut ReceiveWindow, count: u64) {
+    if let Some(limit) = window.consume(count) {
+      self.say(op, &ToHost::Credit(Credit { stream: Stream::Input, limit }));
+    }
   }
 
   /// Whether something waits to be written.

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::super::link::Link;
 use super::super::system::poll::{PollSet, WRITE};
-use crate::supervisor::wire::{Credit, Data, FlowError, INITIAL_WINDOW, ReceiveWindow, Stream, ToHost};
+use crate::supervisor::wire::{Data, FlowError, INITIAL_WINDOW, ReceiveWindow};
 
 /// The writing end of a command's standard input, and what did not fit into the pipe yet: at most the window.
 pub struct Input {
@@ -34,9 +34,9 @@ impl Input {
     let written = if self.waiting.is_empty() { self.write(data.bytes) } else { 0 };
     if self.fd.is_some() {
       self.waiting.extend(data.bytes.get(written..).unwrap_or_default());
-      self.used(op, written, link);
+      link.used(op, &mut self.window, written as u64);
     } else {
-      self.used(op, data.bytes.len(), link);
+      link.used(op, &mut self.window, data.bytes.len() as u64);
     }
     Ok(())
   }
@@ -60,12 +60,12 @@ impl Input {
       let before = waiting.len();
       let written = self.write(waiting.as_slices().0);
       if self.fd.is_none() {
-        self.used(op, before, link);
+        link.used(op, &mut self.window, before as u64);
         return;
       }
       self.waiting = waiting;
       self.waiting.drain(..written);
-      self.used(op, written, link);
+      link.used(op, &mut self.window, written as u64);
       if written == 0 {
         return;
       }
@@ -96,12 +96,6 @@ impl Input {
         self.close();
         0
       }
-    }
-  }
-
-  fn used(&mut self, op: u64, count: usize, link: &mut Link) {
-    if let Some(limit) = self.window.consume(count as u64) {
-      link.say(op, &ToHost::Credit(Credit { stream: Stream::Input, limit }));
     }
   }
 }

@@ -91,19 +91,9 @@ impl Listing {
   }
 
   fn send(&mut self, context: &mut Context<'_>) {
-    let room = usize::try_from(self.window.room()).unwrap_or(MAX_DATA);
-    let most = self.waiting.len().min(room).min(MAX_DATA);
     let full = self.over.is_some() || self.waiting.len() >= MAX_DATA;
-    if most == 0 || !full || !context.link.has_room() {
-      return;
-    }
-    let waiting = &self.waiting;
-    let sent = context.link.piece(self.op, Stream::Output, self.window.sent(), most, |space| {
-      space.iter_mut().zip(waiting).for_each(|(to, from)| *to = *from);
-      Ok(most)
-    });
-    if let Ok(count) = sent {
-      self.window.advance(count as u64);
+    if full && context.link.has_room() {
+      let count = context.link.pour(self.op, &mut self.window, &self.waiting);
       self.waiting.drain(..count);
     }
   }

@@ -199,21 +199,11 @@ impl Packing {
   }
 
   fn send(&mut self, context: &mut Context<'_>) -> Step {
-    let room = usize::try_from(self.window.room()).unwrap_or(MAX_DATA);
-    let most = self.waiting.len().min(room).min(MAX_DATA);
-    if most == 0 {
+    if self.waiting.is_empty() || self.window.room() == 0 {
       return Step::Wait;
     }
-    if !context.link.has_room() {
-      return Step::Again;
-    }
-    let waiting = &self.waiting;
-    let sent = context.link.piece(self.op, Stream::Output, self.window.sent(), most, |space| {
-      space.iter_mut().zip(waiting).for_each(|(to, from)| *to = *from);
-      Ok(most)
-    });
-    if let Ok(count) = sent {
-      self.window.advance(count as u64);
+    if context.link.has_room() {
+      let count = context.link.pour(self.op, &mut self.window, &self.waiting);
       self.waiting.advance(count);
       self.done.bytes += count as u64;
     }

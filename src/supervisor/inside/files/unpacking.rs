@@ -14,9 +14,7 @@ use crate::archive::{
   ArchiveError, ArchiveLimits, Entry, EntryKind, EntryPath, Event, SymlinkRule, Unpacker,
 };
 use crate::limits::MAX_ARCHIVE_FILE_BYTES;
-use crate::supervisor::wire::{
-  Credit, Data, Failure, ReceiveWindow, RelativePath, Reply, Stream, TarDone, TarIn, ToHost,
-};
+use crate::supervisor::wire::{Data, Failure, ReceiveWindow, RelativePath, Reply, TarDone, TarIn};
 
 /// Bits that a directory keeps for its owner, who must be able to fill it.
 const OWNER_ACCESS: u32 = 0o700;
@@ -75,9 +73,7 @@ impl Unpacking {
     if pushed.is_err() {
       return Err(stopped.unwrap_or(Failure::BadArchive));
     }
-    if let Some(limit) = self.window.consume(count) {
-      context.link.say(self.op, &ToHost::Credit(Credit { stream: Stream::Input, limit }));
-    }
+    context.link.used(self.op, &mut self.window, count);
     Ok(())
   }
 

@@ -7,7 +7,7 @@ use super::super::operations::{Context, Step, failed};
 use super::temporary::Temporary;
 use super::{failure, refused, regular, wide_window};
 use crate::supervisor::wire::{
-  Credit, Data, Failure, INITIAL_WINDOW, ReceiveWindow, Reply, Stream, ToHost, UNTIL_END, WriteFile, Written,
+  Data, Failure, INITIAL_WINDOW, ReceiveWindow, Reply, UNTIL_END, WriteFile, Written,
 };
 
 /// A file that is being written.
@@ -65,9 +65,7 @@ impl Writing {
     if let Some(file) = &self.file {
       file.write(data.bytes).map_err(failure)?;
     }
-    if let Some(limit) = self.window.consume(count) {
-      context.link.say(self.op, &ToHost::Credit(Credit { stream: Stream::Input, limit }));
-    }
+    context.link.used(self.op, &mut self.window, count);
     Ok(())
   }
 
