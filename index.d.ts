@@ -257,7 +257,13 @@ export interface EnvironmentOptions {
   snapshotStore?: SnapshotStore
   /** How the host talks to the container. Default `"auto"`: the best that works. */
   transport?: 'auto' | 'resident' | 'exec'
-  /** Containers that are kept started, bound to no run. Default none. */
+  /**
+   * Containers that are started and wait for a run, 0 to 256; default none. `acquire` takes one for a new run, in
+   * milliseconds; one that was used never comes back. They are made in the background, the first after the first `acquire`,
+   * and removed by `close()`; should this process die without it, they end themselves within 60 s. Needs the resident
+   * transport: with `transport: "exec"` it is `UNSUPPORTED`, and where `"auto"` falls back the pool stays empty. Not part of
+   * the fingerprint.
+   */
   pool?: { size: number }
   /**
    * Told what happens, a little after it did. What it throws or rejects with is ignored. While it or anything else keeps
@@ -691,13 +697,27 @@ export interface TransportFallbackEvent extends RunEventOf<'transport_fallback'>
   readonly reason: string
 }
 
+/** A container was started that waits for a run. */
+export interface PooledEvent extends EventOf<'pooled'> {
+  /** How long that took, in whole milliseconds. */
+  readonly durationMs: number
+}
+
+/** A container that would have waited for a run could not be started. The next `acquire` has it tried again. */
+export interface PoolFailedEvent extends EventOf<'pool_failed'> {
+  /** The code of the error. */
+  readonly code: SandboxErrorCode
+  /** Why. */
+  readonly reason: string
+}
+
 /** A run was acquired. */
 export interface AcquiredEvent extends RunEventOf<'acquired'> {
   /**
-   * Where its container comes from: it is new, it waited since a release, its holder died or fell silent, or it is new
-   * with the workspace of a snapshot.
+   * Where its container comes from: it is new, it waited in the pool, it waited since a release, its holder died or fell
+   * silent, or it is new with the workspace of a snapshot.
    */
-  readonly how: 'started' | 'resumed' | 'taken_over' | 'restored'
+  readonly how: 'started' | 'pooled' | 'resumed' | 'taken_over' | 'restored'
   /** The transport that it has. */
   readonly transport: 'resident' | 'exec'
   /** Why `"auto"` could not have the resident transport for a new container. */
@@ -825,6 +845,8 @@ export interface ClosedEvent extends EventOf<'closed'> {
 export type SandboxEvent =
   | ImagePulledEvent
   | TransportFallbackEvent
+  | PooledEvent
+  | PoolFailedEvent
   | AcquiredEvent
   | OperationEvent
   | HeartbeatFailedEvent

@@ -8,7 +8,7 @@ const { copyBytes } = require('./bytes.cjs')
 const { isStream } = require('./archive-stream.cjs')
 const { encodeStrictly } = require('./encode.cjs')
 const { nonEmptyString, optionalNumber, path: checkPath, strings } = require('./arguments.cjs')
-const { createProcess, createStream } = require('./process.cjs')
+const { createProcess, createStream, endingOf } = require('./process.cjs')
 const { feed } = require('./streams.cjs')
 
 /** @typedef {import('./native.cjs').NativeBinding} NativeBinding */
@@ -30,16 +30,8 @@ function commands(binding, handle) {
       const result = source
         ? await fedExec(binding, handle, { json, what, source, signal: request.signal })
         : await withSignal(binding, request.signal, what, token => handle.exec(json, bytes, undefined, token))
-      return {
-        exitCode: result.exitCode ?? null,
-        ...(result.signal === undefined || result.signal === null ? {} : { signal: result.signal }),
-        outcome: result.outcome,
-        stdout: result.stdout,
-        stderr: result.stderr,
-        truncated: result.truncated,
-        timedOut: result.timedOut,
-        durationMs: result.durationMs,
-      }
+      const { stdout, stderr, truncated } = result
+      return { ...endingOf(result), stdout, stderr, truncated }
     },
 
     /** @param {Record<string, unknown>} request */

@@ -94,6 +94,20 @@ function createStream(native, heard, fault) {
 }
 
 /**
+ * How a command ended, as the interface has it.
+ * @param {import('./native.cjs').NativeEnding} end
+ */
+function endingOf({ exitCode, signal, outcome, timedOut, durationMs }) {
+  return {
+    exitCode: exitCode ?? null,
+    ...(signal === undefined || signal === null ? {} : { signal }),
+    outcome,
+    timedOut,
+    durationMs,
+  }
+}
+
+/**
  * @param {ProcessHandle} native
  * @param {Heard} heard
  * @param {Fault} fault
@@ -103,14 +117,7 @@ async function resultOf(native, heard, fault) {
   try {
     const end = await settle(() => native.result())
     if ('error' in fault) throw fault.error
-    return {
-      exitCode: end.exitCode ?? null,
-      ...(end.signal === undefined || end.signal === null ? {} : { signal: end.signal }),
-      outcome: end.outcome,
-      truncated: false,
-      timedOut: end.timedOut,
-      durationMs: end.durationMs,
-    }
+    return { ...endingOf(end), truncated: false }
   } catch (error) {
     throw 'error' in fault ? fault.error : heard.explained(error)
   } finally {
@@ -150,4 +157,4 @@ const given = () =>
     'write was called on a process whose stdin was given to spawn, and ends with it. Leave stdin out to write to it.',
   )
 
-module.exports = { createProcess, createStream, iterate }
+module.exports = { createProcess, createStream, endingOf, iterate }

@@ -70,6 +70,9 @@ pub const EXEC_KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A holder that has not renewed its heartbeat for this long is dead.
 pub const HOLDER_SILENCE: Duration = Duration::from_secs(20);
+/// Containers that one environment creates and starts at the same time; more wait for a turn. Engines start them no
+/// quicker in a burst, and each start takes longer the more there are.
+pub const MAX_STARTS: usize = 8;
 /// How often a holder renews.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 

@@ -147,7 +147,7 @@ const ENTRY = JSON.stringify(new URL('../../index.js', import.meta.url).href)
 
 /**
  * Runs an ES module in a process of its own, under the runtime of this one. It finds all that the package exports as
- * `api`, and an `environment` of that owner. `started` is told the process, and each line it prints. Resolves to how it
+ * `api`, and an `environment` of that owner with its `options`. `started` is told the process, and each line it prints. Resolves to how it
  * ended; one that does not end by itself is killed, which `signal` tells.
  */
 export function runProgram(ownerId, program, { started = () => undefined, timeoutMs = 30_000 } = {}) {
@@ -162,7 +162,8 @@ export function runProgram(ownerId, program, { started = () => undefined, timeou
     limits: { cpus: 2 },
   }
   const source = `import * as api from ${ENTRY}
-    const environment = api.createDockerSandboxEnvironment(${JSON.stringify(options)})
+    const options = ${JSON.stringify(options)}
+    const environment = api.createDockerSandboxEnvironment(options)
     ${program}`
   const args = process.versions.bun ? ['-e', source] : ['--input-type=module', '-e', source]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })

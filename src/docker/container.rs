@@ -101,12 +101,9 @@ impl Client {
         })
       }
       StatusCode::NOT_FOUND => Err(self.not_created(spec, &path, &reply).await),
-      StatusCode::CONFLICT if spec.name.is_some() => Err(fail!(
-        Conflict,
-        "A container named {} exists already: {}",
-        spec.name.as_deref().unwrap_or_default(),
-        engine_message(&reply.body)
-      )),
+      StatusCode::CONFLICT if spec.name.is_some() => {
+        Err(name_taken(spec.name.as_deref().unwrap_or_default(), &reply))
+      }
       _ => Err(api_error(&Method::POST, &path, &reply)),
     }
   }
@@ -161,6 +158,21 @@ impl Client {
     Ok(listed.into_iter().filter(|container| has_label(&container.labels, label)).collect())
   }
 
+  /// Gives a container another name.
+  ///
+  /// # Errors
+  ///
+  /// `CONFLICT` where another has it; `NOT_FOUND`; errors of the engine.
+  pub async fn rename_container(&self, id: &str, name: &str) -> Result<()> {
+    let path = format!("/containers/{}/rename?name={}", segment(id)?, encode(name));
+    let reply = self.call(Method::POST, &path, None).await?;
+    match reply.status {
+      status if status.is_success() => Ok(()),
+      StatusCode::CONFLICT => Err(name_taken(name, &reply)),
+      _ => Err(api_error(&Method::POST, &path, &reply)),
+    }
+  }
+
   pub(super) async fn remove(&self, id: &str) -> Result<()> {
     let path = format!("/containers/{}?force=true&v=true", segment(id)?);
     let reply = self.call(Method::DELETE, &path, None).await?;
@@ -198,6 +210,10 @@ impl Client {
     let body = labels.map(|labels| json!({ "Labels": labels }));
     Ok(self.json::<Created>(Method::POST, &path, body.as_ref()).await?.id)
   }
+}
+
+fn name_taken(name: &str, reply: &Reply) -> Error {
+  fail!(Conflict, "A container named {name} exists already: {}", engine_message(&reply.body))
 }
 
 /// True where the labels have `name`, or `name=value` with exactly that value. Engines' own filters are checked again:

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::carrier::{Carrier, is_of_transport};
-use super::claim::Claim;
+use super::claim::{Claim, FIRST_FENCE};
 use super::connect::{carrier_of, take_over_container};
 use super::core::Core;
 use super::create::{Contents, NewContainer, Run, create_container, discard, nonce, remove_ours};
 use super::event::{How, Kind, Resource, millis};
 use super::heartbeat::beating;
 use super::host::Previous;
+use super::pool;
 use super::release::claim_and_remove;
 use super::session::Session;
 use super::snapshot;
@@ -81,9 +82,15 @@ async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
 }
 
 async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Session, How)> {
-  let token = random::hex::<32>()?;
-  let claim = Claim::new(core, run.key, &token, 1);
-  let made = create_container(core, run, &claim, Contents::Seed, cancel).await?;
+  let (made, claim, how) = match pool::take(core, run, cancel).await? {
+    Some((made, claim)) => (made, claim, How::Pooled),
+    None => {
+      let claim = Claim::new(core, run.key, &random::hex::<32>()?, FIRST_FENCE);
+      let made = create_container(core, run, &claim, Contents::Seed, cancel).await?;
+      (made, claim, How::Started)
+    }
+  };
+  pool::fill(core);
   let written = async {
     let record = LeaseRecord {
       key: run.key.to_owned(),
@@ -96,8 +103,8 @@ async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Sessi
       container_name: made.name.clone(),
       network_id: None,
       image_ids: Vec::new(),
-      token: token.clone(),
-      fence: 1,
+      token: claim.token().to_owned(),
+      fence: claim.fence(),
       holder: Some(core.host.holder()?),
       expires_at: core.expiry(),
       status: status::RUNNING.to_owned(),
@@ -107,10 +114,10 @@ async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Sessi
     if core.leases.save(&record, None).await? { Ok(record) } else { Err(held(run.id)) }
   };
   match written.await {
-    Ok(record) => Ok((Session::open(Arc::clone(core), record, made.sandbox, made.instead), How::Started)),
+    Ok(record) => Ok((Session::open(Arc::clone(core), record, made.sandbox, made.instead), how)),
     Err(error) => {
-      discard(core, run.id, &made.id).await;
-      forget(core, run, &token).await;
+      discard(core, Some(run.id), &made.id).await;
+      forget(core, run, claim.token()).await;
       Err(error)
     }
   }
@@ -297,7 +304,7 @@ async fn restore(
   match put_on_record(core, &record, &made.id).await {
     Ok(record) => Ok((Session::open(Arc::clone(core), record, made.sandbox, made.instead), How::Restored)),
     Err(error) => {
-      discard(core, &record.run_id, &made.id).await;
+      discard(core, Some(&record.run_id), &made.id).await;
       give_up(core, record).await;
       Err(error)
     }
@@ -312,7 +319,7 @@ async fn rebuild(
 ) -> Result<NewContainer> {
   core.engine.remove_container(&record.container_id).await.or_else(Error::unless_gone)?;
   // One that an earlier attempt made before its process died.
-  remove_ours(core, &record.run_id, &record.container_name, &record.token).await;
+  remove_ours(core, Some(&record.run_id), &record.container_name, &record.token).await;
   let run = Run { key: &record.key, id: &record.run_id };
   create_container(core, run, &Claim::of(core, record), Contents::Snapshot(tar), cancel).await
 }

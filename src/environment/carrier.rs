@@ -75,8 +75,8 @@ fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
   value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Chooses the transport of a new container for `run`.
-pub async fn choose(core: &Core, run: &str, image: &ImageInspection) -> Result<Choice> {
+/// Chooses the transport of a new container, for `run` or for none yet.
+pub async fn choose(core: &Core, run: Option<&str>, image: &ImageInspection) -> Result<Choice> {
   let reason = match core.options.transport {
     Transport::Exec => return Ok(Choice { carrier: Carrier::Exec, instead: None }),
     Transport::Resident => None,
@@ -92,7 +92,7 @@ pub async fn choose(core: &Core, run: &str, image: &ImageInspection) -> Result<C
 }
 
 /// `auto` after the resident transport failed: the other one, if the failure was the transport's.
-pub fn without(core: &Core, run: &str, error: Error) -> Result<Choice> {
+pub fn without(core: &Core, run: Option<&str>, error: Error) -> Result<Choice> {
   if !is_of_transport(&error) {
     return Err(error);
   }
@@ -102,7 +102,10 @@ pub fn without(core: &Core, run: &str, error: Error) -> Result<Choice> {
   }
   core.residency.refuse(&error);
   let reason = error.message().to_owned();
-  core.events.emit(Some(run), || Kind::TransportFallback { reason: reason.clone() });
+  // Of a container for the pool its own event tells.
+  if run.is_some() {
+    core.events.emit(run, || Kind::TransportFallback { reason: reason.clone() });
+  }
   Ok(Choice { carrier: Carrier::Exec, instead: Some(reason) })
 }
 

@@ -25,6 +25,14 @@ use crate::supervisor::wire::Token;
 /// After the end of a lease nobody may come back; the supervisor gives a slow `release` this long.
 const DEAD_MAN_MARGIN: Duration = Duration::from_secs(60);
 
+/// A container that waits for a run ends itself this long after its maker did, which tells it so every 5 s.
+const POOL_DEAD_MAN: Duration = Duration::from_secs(60);
+
+/// How long the supervisor of a run's container goes without a holder.
+pub fn dead_man(core: &Core) -> Duration {
+  core.options.lease.saturating_add(DEAD_MAN_MARGIN)
+}
+
 /// The transport that a container on record was made for; `None` where its supervisor is of another version of this
 /// package, which nobody here can vouch for.
 pub fn carrier_of(found: &Inspection) -> Option<Carrier> {
@@ -86,7 +94,7 @@ fn identity(core: &Core, claim: &Claim) -> Result<Identity> {
   Ok(Identity {
     token: token(claim.token())?,
     fence: claim.fence(),
-    dead_man: core.options.lease.saturating_add(DEAD_MAN_MARGIN),
+    dead_man: if claim.is_bound() { dead_man(core) } else { POOL_DEAD_MAN },
   })
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use sha2::{Digest, Sha256};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::carrier::Residency;
@@ -13,12 +13,14 @@ use super::event::{Events, Kind, millis};
 use super::host::Host;
 use super::manifest::manifest;
 use super::options::{Assurance, Options, Pull};
+use super::pool::{self, Pool};
 use super::spec::enforcement_gaps;
 use crate::cancel::Cancel;
 use crate::clock::now_ms;
 use crate::docker::Engine;
 use crate::docker::model::ImageInspection;
 use crate::error::{Error, Result, fail};
+use crate::limits::MAX_STARTS;
 use crate::random;
 use crate::store::lease::LeaseStore;
 use crate::store::snapshot::SnapshotStore;
@@ -59,6 +61,10 @@ pub struct Core {
   pub beats: TaskTracker,
   /// The supervisor on this engine.
   pub residency: Residency,
+  /// Containers that wait for a run.
+  pub pool: Pool,
+  /// A turn for each container that is started.
+  pub starts: Semaphore,
   closing: AtomicBool,
   manifest: serde_json::Value,
   fingerprint: OnceLock<String>,
@@ -86,6 +92,8 @@ impl Core {
       closed: Cancel::new(),
       beats: TaskTracker::new(),
       residency: Residency::default(),
+      pool: Pool::default(),
+      starts: Semaphore::new(MAX_STARTS),
       closing: AtomicBool::new(false),
       manifest,
       fingerprint: OnceLock::new(),
@@ -129,12 +137,14 @@ impl Core {
   }
 
   /// Ends what this environment keeps alive in this process: operations of open sessions end, and their runs are handed
-  /// back, to be acquired again by another environment. Containers stay until then, or until `sweep`.
+  /// back, to be acquired again by another environment. Their containers stay until then, or until `sweep`; those that wait
+  /// for a run are removed.
   pub async fn close(&self) {
     let (begun, again) = (Instant::now(), self.closing.swap(true, Ordering::AcqRel));
     self.closed.cancel();
     self.beats.close();
     self.beats.wait().await;
+    pool::empty(self).await;
     if !again {
       self.events.emit(None, || Kind::Closed { duration_ms: millis(begun) });
     }

@@ -57,49 +57,95 @@ pub async fn create_container(
 ) -> Result<NewContainer> {
   core.check_enforcement().await?;
   let image = core.image(cancel).await?;
-  let attempt = Attempt { core, run, claim, image: &image, cancel };
-  let relied = core.residency.is_verified();
-  let Choice { carrier, instead } = carrier::choose(core, run.id, &image).await?;
-  let mut made = attempt.make(carrier, instead).await;
-  if carrier.is_resident()
-    && made.as_ref().is_err_and(carrier::is_of_transport)
-    && core.residency.forget()
-    && relied
-  {
-    made = attempt.make(carrier, None).await;
-  }
-  let made = match made {
-    Err(error) if carrier.is_resident() => {
-      let Choice { carrier, instead } = carrier::without(core, run.id, error)?;
-      attempt.make(carrier, instead).await?
-    }
-    made => made?,
-  };
+  let attempt = Attempt { core, run: Some(run), claim, image: &image, cancel };
+  let made = attempt.make_any().await?;
   attempt.fill(made, contents).await
+}
+
+/// Makes a running container with an empty workspace for a run that is yet to come. Only process 1 of ours ends it, should
+/// this process die.
+pub async fn create_unbound(
+  core: &Core,
+  image: &ImageInspection,
+  claim: &Claim,
+  cancel: &Cancel,
+) -> Result<NewContainer> {
+  core.check_enforcement().await?;
+  let attempt = Attempt { core, run: None, claim, image, cancel };
+  let Choice { carrier, instead } = carrier::choose(core, None, image).await?;
+  match instead {
+    Some(reason) => Err(fail!(Unsupported, "{reason}")),
+    None => attempt.make(carrier, None).await,
+  }
+}
+
+/// Fills the workspace of a new container with what the options declare.
+pub async fn seed(core: &Core, sandbox: &dyn Sandbox, cancel: &Cancel) -> Result<()> {
+  fill(core, sandbox, Contents::Seed, cancel).await
+}
+
+async fn fill(core: &Core, sandbox: &dyn Sandbox, contents: Contents, cancel: &Cancel) -> Result<()> {
+  let tar = match contents {
+    Contents::Snapshot(tar) => Some(tar),
+    Contents::Seed => {
+      let tar = seed_archive(core, cancel).await?;
+      tar.map(|tar| futures_util::stream::iter([Ok(tar)]).boxed())
+    }
+  };
+  if let Some(tar) = tar {
+    sandbox.import(tar, cancel).await?;
+  }
+  cancel.check("Acquiring the sandbox")
 }
 
 /// One try to make a container.
 struct Attempt<'a> {
   core: &'a Core,
-  run: Run<'a>,
+  /// `None`: one that is yet to come.
+  run: Option<Run<'a>>,
   claim: &'a Claim,
   image: &'a ImageInspection,
   cancel: &'a Cancel,
 }
 
 impl Attempt<'_> {
+  /// Makes one with the transport that can be had.
+  async fn make_any(&self) -> Result<NewContainer> {
+    let (core, run) = (self.core, self.run.map(|run| run.id));
+    let relied = core.residency.is_verified();
+    let Choice { carrier, instead } = carrier::choose(core, run, self.image).await?;
+    let mut made = self.make(carrier, instead).await;
+    if carrier.is_resident()
+      && made.as_ref().is_err_and(carrier::is_of_transport)
+      && core.residency.forget()
+      && relied
+    {
+      made = self.make(carrier, None).await;
+    }
+    match made {
+      Err(error) if carrier.is_resident() => {
+        let Choice { carrier, instead } = carrier::without(core, run, error)?;
+        self.make(carrier, instead).await
+      }
+      made => made,
+    }
+  }
+
   /// Creates, checks, starts and connects. Whatever fails, nothing of it stays.
   async fn make(&self, carrier: Carrier, instead: Option<String>) -> Result<NewContainer> {
     let core = self.core;
-    self.cancel.check("Acquiring the sandbox")?;
-    let name = spec::container_name(self.run.key);
-    let identity = Identity { name: name.clone(), labels: labels(core, self.run.key, self.claim.token())? };
+    let turn = self.cancel.guard("Acquiring the sandbox", async { Ok(core.starts.acquire().await) }).await?;
+    let nonce = nonce(self.claim.token());
+    let name = self.run.map_or_else(|| spec::pool_name(&nonce), |run| spec::container_name(run.key));
+    let identity = Identity { name: name.clone(), labels: labels(core, self.run, &nonce)? };
     let spec = spec::container_spec(&core.options, self.image, &identity, carrier);
     let id = self.create(&spec, &name).await?;
-    match self.run(&id, carrier).await {
+    let run = self.run(&id, carrier).await;
+    drop(turn);
+    match run {
       Ok(sandbox) => Ok(NewContainer { id, name, sandbox, instead }),
       Err(error) => {
-        discard(core, self.run.id, &id).await;
+        self.discard(&id).await;
         Err(error)
       }
     }
@@ -110,7 +156,7 @@ impl Attempt<'_> {
       Ok(id) => Ok(id),
       Err(error) => {
         // A container may exist all the same: the reply may have been lost.
-        remove_ours(self.core, self.run.id, name, self.claim.token()).await;
+        remove_ours(self.core, self.run_id(), name, self.claim.token()).await;
         Err(taken(error, name))
       }
     }
@@ -131,37 +177,31 @@ impl Attempt<'_> {
   }
 
   async fn fill(&self, made: NewContainer, contents: Contents) -> Result<NewContainer> {
-    match self.contents(made.sandbox.as_ref(), contents).await {
+    match fill(self.core, made.sandbox.as_ref(), contents, self.cancel).await {
       Ok(()) => Ok(made),
       Err(error) => {
-        discard(self.core, self.run.id, &made.id).await;
+        self.discard(&made.id).await;
         Err(error)
       }
     }
   }
 
-  async fn contents(&self, sandbox: &dyn Sandbox, contents: Contents) -> Result<()> {
-    let tar = match contents {
-      Contents::Snapshot(tar) => Some(tar),
-      Contents::Seed => {
-        let tar = seed_archive(self.core, self.cancel).await?;
-        tar.map(|tar| futures_util::stream::iter([Ok(tar)]).boxed())
-      }
-    };
-    if let Some(tar) = tar {
-      sandbox.import(tar, self.cancel).await?;
-    }
-    self.cancel.check("Acquiring the sandbox")
+  async fn discard(&self, id: &str) {
+    discard(self.core, self.run_id(), id).await;
+  }
+
+  fn run_id(&self) -> Option<&str> {
+    self.run.map(|run| run.id)
   }
 }
 
-fn labels(core: &Core, key: &str, token: &str) -> Result<BTreeMap<String, String>> {
+fn labels(core: &Core, run: Option<Run<'_>>, nonce: &str) -> Result<BTreeMap<String, String>> {
   let pairs = [
     (spec::LABEL, "1"),
     (spec::LABEL_OWNER, core.owner_id.as_str()),
     (spec::LABEL_FINGERPRINT, core.fingerprint()?),
-    (spec::LABEL_KEY, key),
-    (spec::LABEL_NONCE, &nonce(token)),
+    run.map_or((spec::LABEL_POOL, "1"), |run| (spec::LABEL_KEY, run.key)),
+    (spec::LABEL_NONCE, nonce),
     (spec::LABEL_ENVIRONMENT, core.options.id.as_str()),
     (spec::LABEL_MAKER, &core.host.maker()),
   ];
@@ -190,17 +230,17 @@ fn check_image(core: &Core, found: &Inspection, image: &ImageInspection) -> Resu
 }
 
 /// Removes a container that nobody will ask for; where that fails, an event is all that tells of it.
-pub async fn discard(core: &Core, run: &str, id: &str) {
+pub async fn discard(core: &Core, run: Option<&str>, id: &str) {
   if let Err(error) = core.engine.remove_container(id).await {
-    core.events.left(Some(run), Resource::Container, id, &error);
+    core.events.left(run, Resource::Container, id, &error);
   }
 }
 
 /// Removes the container of this name if it is the one that we tried to make.
-pub async fn remove_ours(core: &Core, run: &str, name: &str, token: &str) {
+pub async fn remove_ours(core: &Core, run: Option<&str>, name: &str, token: &str) {
   let found = match core.engine.inspect_container(name).await {
     Ok(found) => found,
-    Err(error) => return core.events.left(Some(run), Resource::Container, name, &error),
+    Err(error) => return core.events.left(run, Resource::Container, name, &error),
   };
   let labels = found.config.labels.unwrap_or_default();
   if labels.get(spec::LABEL_NONCE).is_some_and(|found| *found == nonce(token)) {
@@ -208,7 +248,8 @@ pub async fn remove_ours(core: &Core, run: &str, name: &str, token: &str) {
   }
 }
 
-fn taken(error: Error, name: &str) -> Error {
+/// The engine's refusal to give a name a second time, as what it means.
+pub fn taken(error: Error, name: &str) -> Error {
   if error.code() != crate::error::ErrorCode::Conflict {
     return error;
   }

@@ -20,6 +20,7 @@ mod observe;
 pub mod operations;
 pub mod options;
 mod places;
+mod pool;
 pub mod processes;
 mod release;
 mod search_path;

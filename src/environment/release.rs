@@ -145,7 +145,7 @@ pub async fn claim_and_remove(core: &Core, mut record: LeaseRecord) -> Result<()
   if !core.leases.save(&record, Some(fence)).await? {
     return Err(held(&record.run_id));
   }
-  remove_ours(core, &record.run_id, &record.container_name, &record.token).await;
+  remove_ours(core, Some(&record.run_id), &record.container_name, &record.token).await;
   remove_everything(core, &mut record).await
 }
 

@@ -31,7 +31,9 @@ pub const LABEL_ENVIRONMENT: &str = "zhivex.sandbox.environment";
 pub const LABEL_MAKER: &str = "zhivex.sandbox.maker";
 /// Digest of the supervisor that is its process 1; only containers with the resident transport have it.
 pub const LABEL_SUPERVISOR: &str = "zhivex.sandbox.supervisor";
-const OUR_LABELS: [&str; 8] = [
+/// Says that a container was made for no run, and got one or waits for it.
+pub const LABEL_POOL: &str = "zhivex.sandbox.pool";
+const OUR_LABELS: [&str; 9] = [
   LABEL,
   LABEL_OWNER,
   LABEL_FINGERPRINT,
@@ -40,6 +42,7 @@ const OUR_LABELS: [&str; 8] = [
   LABEL_ENVIRONMENT,
   LABEL_MAKER,
   LABEL_SUPERVISOR,
+  LABEL_POOL,
 ];
 
 /// Process 1 of the engine-only transport: it waits, and takes the exit status of whatever is orphaned inside, as
@@ -63,6 +66,17 @@ pub struct Identity {
 /// The name of the container of a run: a second guard against two for one run, since an engine gives a name once.
 pub fn container_name(key: &str) -> String {
   format!("zhivex-sandbox-{}", key.get(..24).unwrap_or(key))
+}
+
+/// The name of a container that waits for a run, made of its nonce.
+pub fn pool_name(nonce: &str) -> String {
+  format!("zhivex-sandbox-pool-{}", nonce.get(..24).unwrap_or(nonce))
+}
+
+/// Whether [`container_name`] can have made it.
+pub fn is_container_name(name: &str) -> bool {
+  let key = name.strip_prefix("zhivex-sandbox-").unwrap_or_default();
+  key.len() == 24 && key.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The whole profile for a container of this image.

@@ -82,26 +82,35 @@ async fn end_expired(core: &Core, record: LeaseRecord, report: &mut SweepReport)
 /// nothing: an image made from one of our containers inherits them.
 async fn orphan(core: &Core, container: &ListedContainer) -> Result<Option<String>> {
   let label = |name: &str| container.labels.get(name).map(String::as_str).unwrap_or_default();
-  let key = label(spec::LABEL_KEY);
-  let name = spec::container_name(key);
+  let (key, pooled) = (label(spec::LABEL_KEY), label(spec::LABEL_POOL) == "1");
+  let nonce_label = label(spec::LABEL_NONCE);
+  let agrees = |name: &&str| match pooled {
+    false => !key.is_empty() && *name == spec::container_name(key),
+    true => *name == spec::pool_name(nonce_label) || spec::is_container_name(name),
+  };
+  let names = container.names.iter().filter_map(|name| name.strip_prefix('/'));
+  let Some(name) = names.into_iter().find(agrees) else { return Ok(None) };
   let ours = label(spec::LABEL) == "1"
     && label(spec::LABEL_OWNER) == core.owner_id
-    && label(spec::LABEL_FINGERPRINT) == core.fingerprint()?
-    && !key.is_empty()
-    && container.names.iter().any(|found| found.strip_prefix('/') == Some(name.as_str()));
+    && label(spec::LABEL_FINGERPRINT) == core.fingerprint()?;
   let age = since_1970().as_secs().saturating_sub(u64::try_from(container.created).unwrap_or(0));
   let abandoned = match core.host.maker_state(label(spec::LABEL_MAKER)) {
     Maker::Dead => true,
     // Its lease may be in a store of its own; it sweeps for itself.
     Maker::Alive => false,
-    Maker::Unknown => age >= SETTLING_SECONDS,
+    // One of a pool ends itself when its maker does, and when its lease does.
+    Maker::Unknown => !pooled && age >= SETTLING_SECONDS,
   };
   if !ours || !abandoned {
     return Ok(None);
   }
-  let lease = core.leases.load(key).await?;
-  let held = lease.is_some_and(|lease| {
-    lease.container_id == container.id || nonce(&lease.token) == label(spec::LABEL_NONCE)
-  });
-  Ok((!held).then_some(name))
+  // Of a container that waited for a run the labels do not tell for which.
+  let leases = if pooled {
+    core.leases.list(&core.owner_id).await?
+  } else {
+    Vec::from_iter(core.leases.load(key).await?)
+  };
+  let held =
+    leases.iter().any(|lease| lease.container_id == container.id || nonce(&lease.token) == nonce_label);
+  Ok((!held).then(|| name.to_owned()))
 }

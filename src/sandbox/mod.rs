@@ -204,6 +204,14 @@ pub trait Sandbox: Send + Sync {
   async fn export(&self, max_bytes: u64, cancel: &Cancel) -> Result<Export>;
   /// Ends every command that still runs, whoever started it.
   async fn kill_all(&self) -> Result<()>;
+  /// False once its container is known to serve nobody any more.
+  fn is_alive(&self) -> bool {
+    true
+  }
+  /// From now on the container ends itself after `silence` without its holder, where it can at all.
+  async fn outlive(&self, _silence: Duration) -> Result<()> {
+    Ok(())
+  }
   /// Lets go of the container, so that the next holder has it to itself; it goes on running. Nothing can be done with
   /// this afterwards.
   fn detach(&self) {}

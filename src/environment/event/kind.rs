@@ -18,6 +18,18 @@ pub enum Kind {
     /// Why.
     reason: String,
   },
+  /// A container was started that waits for a run.
+  Pooled {
+    /// How long that took.
+    duration_ms: u64,
+  },
+  /// A container that would have waited for a run could not be made. The next acquire tries again.
+  PoolFailed {
+    /// The error's code.
+    code: &'static str,
+    /// Why.
+    reason: String,
+  },
   /// A run was acquired.
   Acquired {
     /// Where its container comes from.
@@ -133,6 +145,8 @@ pub enum Kind {
 pub enum How {
   /// It is new.
   Started,
+  /// It waited for a run, and is new to this one.
+  Pooled,
   /// It waited for this run since a release.
   Resumed,
   /// Its holder died or fell silent.

@@ -12,6 +12,10 @@ pub fn sentence(kind: &Kind, run: Option<&str>) -> String {
     Kind::TransportFallback { reason } => {
       format!("The resident transport failed for {run}, docker exec takes its place: {reason}")
     }
+    Kind::Pooled { duration_ms } => format!("A container for the pool was started in {duration_ms} ms."),
+    Kind::PoolFailed { code, reason } => {
+      format!("A container for the pool could not be started ({code}): {reason}")
+    }
     Kind::Acquired { how, transport, duration_ms, .. } => {
       format!("Acquired {run} in {duration_ms} ms: {}, transport {transport}.", origin(*how))
     }
@@ -53,6 +57,7 @@ pub fn sentence(kind: &Kind, run: Option<&str>) -> String {
 const fn origin(how: How) -> &'static str {
   match how {
     How::Started => "a new container",
+    How::Pooled => "a container of the pool",
     How::Resumed => "the container that waited for it",
     How::TakenOver => "the container of a holder that died or fell silent",
     How::Restored => "a new container with the workspace of its snapshot",

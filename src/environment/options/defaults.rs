@@ -49,6 +49,8 @@ pub const MAX_CONCURRENT: Whole = Whole { default: 8, min: 1, max: 1024, unit: "
 pub const PIDS_PER_COMMAND: u64 = 8;
 /// `tmp.sizeMb`; below the memory limit in any case.
 pub const TMP_MB: Whole = Whole { default: 0, min: 1, max: MEMORY_MB.max, unit: "MiB" };
+/// `pool.size`. Each has a memory of `limits.memoryMb` promised, and some 2 MiB of it in use.
+pub const POOL_SIZE: Whole = Whole { default: 0, min: 0, max: 256, unit: "containers" };
 /// `leaseMs`: 15 minutes, at most 365 days.
 pub const LEASE_MS: Whole = Whole { default: 900_000, min: 1, max: 365 * 86_400_000, unit: "ms" };
 /// `workspace.files[].mode`: permission bits; set-id bits would do nothing here (`nosuid`, no new privileges).

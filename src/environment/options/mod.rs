@@ -194,6 +194,8 @@ pub struct Options {
   pub owner_id: Option<String>,
   /// How to talk to the container.
   pub transport: Transport,
+  /// Containers that wait for a run.
+  pub pool_size: usize,
   /// Socket of the engine, where the application passes no client of its own.
   pub socket_path: Option<PathBuf>,
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::defaults::{
   COMMAND_TIMEOUT_MS, CPUS, ID, IMAGE, LEASE_MS, MAX_CONCURRENT, MAX_FILE_BYTES, MAX_OUTPUT_BYTES,
-  MAX_WORKSPACE_BYTES, MEMORY_MB, PIDS, PIDS_PER_COMMAND, TMP_MB, USER,
+  MAX_WORKSPACE_BYTES, MEMORY_MB, PIDS, PIDS_PER_COMMAND, POOL_SIZE, TMP_MB, USER,
 };
 use super::names::{
   ID_MAY, IMAGE_MAY, RUNTIME_MAY, TOOL_MAY, USER_MAY, VARIABLE_MAY, is_id, is_image, is_runtime, is_tool,
@@ -71,6 +71,7 @@ impl Options {
     let tmp_mb = read_tmp(&root.get("tmp"))?;
     check_memory(&limits, tmp_mb)?;
     refuse_later_parts(&root)?;
+    let transport = read_transport(&root.get("transport"))?;
     Ok(Self {
       id: root.get("id").text(ID_MAY, is_id)?.unwrap_or_else(|| ID.to_owned()),
       version: root.get("version").text(ID_MAY, is_id)?,
@@ -95,7 +96,8 @@ impl Options {
         .unwrap_or(UndeclaredTools::Deny),
       declared_tools: read_names(&root.get("declaredTools"), TOOL_MAY, is_tool)?,
       owner_id: root.get("ownerId").text(ID_MAY, is_id)?,
-      transport: read_transport(&root.get("transport"))?,
+      transport,
+      pool_size: read_pool(&root.get("pool"), transport)?,
       socket_path: root
         .get("socketPath")
         .text("the path of a Docker engine's unix socket", |path| !path.is_empty() && !path.contains('\0'))?
@@ -105,7 +107,6 @@ impl Options {
 }
 
 fn refuse_later_parts(root: &Fields<'_>) -> Result<()> {
-  root.get("pool").unsupported()?;
   root.get("checkpointMs").unsupported()?;
   let snapshot = root.get("snapshot");
   match snapshot.choice(&[("tar", true), ("docker-commit", false)])? {
@@ -284,4 +285,23 @@ fn read_assurance(field: &Field<'_>, engine: EngineKind) -> Result<Assurance> {
 fn read_transport(field: &Field<'_>) -> Result<Transport> {
   let choices = [("auto", Transport::Auto), ("resident", Transport::Resident), ("exec", Transport::Exec)];
   Ok(field.choice(&choices)?.unwrap_or(Transport::Auto))
+}
+
+/// A container without process 1 of ours would wait for ever for a run of a host that has died.
+fn read_pool(field: &Field<'_>, transport: Transport) -> Result<usize> {
+  let Some(fields) = field.optional_fields(&["size"])? else { return Ok(0) };
+  let size = fields.get("size");
+  let Some(containers) = size.whole(&POOL_SIZE)? else {
+    return Err(
+      size.wrong(format_args!("a whole number from {} to {} (containers)", POOL_SIZE.min, POOL_SIZE.max)),
+    );
+  };
+  if transport == Transport::Exec && containers > 0 {
+    return Err(fail!(
+      Unsupported,
+      "Option pool needs the resident transport, and transport is \"exec\". Leave one of them out."
+    ));
+  }
+  usize::try_from(containers)
+    .map_err(|error| fail!(Internal, "An option's range is too wide.").with_source(error))
 }

@@ -532,12 +532,27 @@ fn names_are_checked() {
 }
 
 #[test]
+fn a_pool_has_a_size_and_needs_our_own_process_1() {
+  let size = |pool: serde_json::Value| good(json!({ "pool": pool })).pool_size;
+  assert_eq!([size(json!({ "size": 0 })), size(json!({ "size": 256 }))], [0, 256]);
+  assert_eq!(good(json!({})).pool_size, 0);
+  let may = "it must be a whole number from 0 to 256 (containers).";
+  bad(json!({ "pool": {} }), &format!("Option pool.size was not given; {may}"));
+  bad(json!({ "pool": { "size": 257 } }), &format!("Option pool.size was 257; {may}"));
+  bad(json!({ "pool": { "size": 1.5 } }), &format!("Option pool.size was 1.5; {may}"));
+  later(
+    json!({ "pool": { "size": 1 }, "transport": "exec" }),
+    "Option pool needs the resident transport, and transport is \"exec\". Leave one of them out.",
+  );
+  assert_eq!(good(json!({ "pool": { "size": 0 }, "transport": "exec" })).pool_size, 0);
+}
+
+#[test]
 fn parts_that_come_later_say_so() {
   later(
     json!({ "network": { "mode": "allowlist", "allowedDomains": ["example.com"] } }),
     "Option network.mode \"allowlist\" is not supported by this version; use \"deny\".",
   );
-  later(json!({ "pool": { "size": 1 } }), "Option pool is not supported by this version; leave it out.");
   later(
     json!({ "checkpointMs": 1000 }),
     "Option checkpointMs is not supported by this version; leave it out.",

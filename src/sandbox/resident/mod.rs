@@ -206,6 +206,14 @@ impl Sandbox for ResidentSandbox {
     self.operate(Patience::FILE, "Ending the commands of an earlier holder", dismissed).await
   }
 
+  fn is_alive(&self) -> bool {
+    self.link.broken().is_none() && self.container.lost().is_none()
+  }
+
+  async fn outlive(&self, silence: Duration) -> Result<()> {
+    self.link.outlive(silence).await
+  }
+
   fn detach(&self) {
     self.link.close();
   }

@@ -21,8 +21,8 @@ pub use operation::{Operation, Sink};
 use outgoing::{Hurry, Outgoing, Pushed};
 
 use super::wire::{
-  CommandEnd, Credit, Encoder, INITIAL_WINDOW, Refusal, Reply, Started, Stream, ToInside, Token, Welcome,
-  WireError,
+  CommandEnd, Credit, Encoder, Hello, INITIAL_WINDOW, Refusal, Reply, Started, Stream, ToInside, Token,
+  Welcome, WireError,
 };
 use crate::cancel::Cancel;
 use crate::docker::Engine;
@@ -68,6 +68,7 @@ struct Owner {
   life: Life,
   welcome: Welcome,
   via: Via,
+  identity: Identity,
 }
 
 /// Ends the tasks when it goes: with the last link, or with the attempt to open one.
@@ -117,6 +118,11 @@ impl Link {
   /// The engine's id of the container.
   pub fn container(&self) -> &str {
     &self.shared().container
+  }
+
+  /// Has the supervisor end itself after another time of silence than [`Identity::dead_man`]: it is greeted again.
+  pub async fn outlive(&self, silence: Duration) -> Result<()> {
+    self.shared().greet(Identity { dead_man: silence, ..self.0.identity }).await
   }
 
   /// Opens an operation.
@@ -191,6 +197,13 @@ impl Shared {
         }
       }
     }
+  }
+
+  /// Says hello. The answer to a second one tells nothing new, and nobody waits for it.
+  async fn greet(&self, identity: Identity) -> Result<()> {
+    let Identity { token, dead_man, .. } = identity;
+    let dead_man_ms = u32::try_from(dead_man.as_millis()).unwrap_or(u32::MAX);
+    self.send(&ToInside::Hello(Hello { token, next_token: token, dead_man_ms }), 0).await
   }
 
   /// Sends a small frame that must not wait for others.

@@ -18,7 +18,7 @@ use crate::docker::client::Client;
 use crate::error::{Error, ErrorCode, Result, fail};
 use crate::random;
 use crate::supervisor::volume::PROGRAM;
-use crate::supervisor::wire::{Encoder, Hello, PREAMBLE, ToInside, Welcome};
+use crate::supervisor::wire::{Encoder, PREAMBLE, Welcome};
 
 /// A supervisor answers a hello in well under a millisecond; one whose container is starved of CPU may need longer.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -168,7 +168,7 @@ impl<'a> Attempt<'a> {
 
   async fn greet(&self, life: Life, answer: oneshot::Receiver<Result<Welcome>>, via: Via) -> Result<Link> {
     let welcome = self.hear(&life.0, answer, via).await?;
-    Ok(Link(Arc::new(Owner { life, welcome, via })))
+    Ok(Link(Arc::new(Owner { life, welcome, via, identity: self.identity })))
   }
 
   /// Says hello and waits for the answer. A stream that is new holds nothing that could swallow it.
@@ -178,10 +178,7 @@ impl<'a> Attempt<'a> {
     mut answer: oneshot::Receiver<Result<Welcome>>,
     via: Via,
   ) -> Result<Welcome> {
-    let Identity { token, dead_man, .. } = self.identity;
-    let dead_man_ms = u32::try_from(dead_man.as_millis()).unwrap_or(u32::MAX);
-    let hello = ToInside::Hello(Hello { token, next_token: token, dead_man_ms });
-    shared.send(&hello, 0).await?;
+    shared.greet(self.identity).await?;
     if via == Via::Attach {
       match timeout(HELLO_AGAIN, &mut answer).await {
         Ok(told) => return told.unwrap_or_else(|_closed| Err(shared.reason())),
@@ -192,7 +189,7 @@ impl<'a> Attempt<'a> {
               Ok(())
             })
             .await?;
-          shared.send(&hello, 0).await?;
+          shared.greet(self.identity).await?;
         }
       }
     }
