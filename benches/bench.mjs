@@ -5,13 +5,18 @@
 // Prints a table and writes it to benches/results.md. Rounds of the three alternate, so that a machine whose speed drifts
 // does so for all. SANDBOX_BENCH_SOCKET names an engine; without it a private one is started.
 
+import { randomUUID } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { createDockerSandboxEnvironment } from '../index.js'
 import { startEngine } from '../scripts/engine.mjs'
 import { startPeer } from './peer.mjs'
-import { report, timed } from './report.mjs'
+import { chart } from './chart.mjs'
+import { acquires, snapshots } from './life.mjs'
+import { many } from './many.mjs'
+import { memory, quantile, report, timed } from './report.mjs'
+import { addonBytes, requires } from './size.mjs'
 
 const { values } = parseArgs({
   options: { rounds: { type: 'string', default: '30' }, cpus: { type: 'string', default: '2' } },
@@ -28,25 +33,34 @@ const engine = process.env.SANDBOX_BENCH_SOCKET
   : await startEngine({ images: ['busybox'] })
 
 try {
-  const rows = await measureAll()
-  const text = report(rows, { rounds, cpus })
+  const { rows, facts } = await measureAll()
+  const text = report(rows, facts, { rounds, cpus })
   console.log(text)
-  writeFileSync(fileURLToPath(new URL('results.md', import.meta.url)), text)
+  write('results.md', text)
+  write('results.svg', chart(rows))
 } finally {
   await engine.stop()
 }
 
-/** An environment and a run of it, over one transport. */
-async function start(transport) {
-  const environment = createDockerSandboxEnvironment({
+function write(name, text) {
+  writeFileSync(fileURLToPath(new URL(name, import.meta.url)), text)
+}
+
+function make(options) {
+  return createDockerSandboxEnvironment({
     socketPath: engine.socketPath,
     image,
-    transport,
     workspace: { id: 'bench' },
     shell: 'allow',
     limits: { cpus, maxFileBytes: 32 * MIB, maxWorkspaceBytes: 100 * MIB },
+    ...options,
   })
-  return { environment, run: await environment.acquire({ runId: `bench-${transport}` }) }
+}
+
+/** An environment and a run of it, over one transport. */
+async function start(transport) {
+  const environment = make({ transport })
+  return { environment, run: await environment.acquire({ runId: randomUUID() }) }
 }
 
 async function measureAll() {
@@ -55,7 +69,21 @@ async function measureAll() {
   const peer = await startPeer({ socketPath: engine.socketPath, image, cpus })
   try {
     await fill(resident.run, exec.run, peer)
-    return [...(await operations(resident.run, exec.run, peer)), await acquires(resident, exec, peer)]
+    const few = { make, peer, socketPath: engine.socketPath, rounds: Math.min(rounds, 15) }
+    const { rows, grown } = await operations(resident.run, exec.run, peer)
+    rows.push(...(await acquires(few)))
+    const [saved, snapshotGrown] = await snapshots({ ...few, rounds: Math.min(rounds, 5) })
+    rows.push(...saved)
+    const crowd = await many(few)
+    const loading = requires(Math.min(rounds, 15))
+    const mebibytes = bytes => `${(bytes / MIB).toFixed(1)} MiB`
+    const facts = [
+      `${crowd.sessions} sessions at once, ${crowd.commands} commands each: ${crowd.ours.toFixed(0)} commands a second, dockerode ${crowd.theirs.toFixed(0)}: ${(crowd.ours / crowd.theirs).toFixed(0)} ×; ${(crowd.bytes / 1024).toFixed(0)} KiB of this process for each session`,
+      `32 MiB as a stream: this process grew by ${mebibytes(grown.in)} in, ${mebibytes(grown.out)} out at most`,
+      `A snapshot and its restore: this process grew by ${mebibytes(snapshotGrown)} at most`,
+      `\`require()\`: ${quantile(loading, 0.5).toFixed(1)} ms (p50), ${quantile(loading, 0.99).toFixed(1)} ms (p99); the addon has ${mebibytes(addonBytes())}`,
+    ]
+    return { rows, facts }
   } finally {
     await peer.stop()
     for (const { run, environment } of [resident, exec]) {
@@ -77,16 +105,22 @@ async function fill(resident, exec, peer) {
 async function operations(resident, exec, peer) {
   const kilobyte = Buffer.alloc(1024, 'x')
   const large = Buffer.alloc(32 * MIB, 'x')
-  const both = (name, ours, theirs, few) =>
+  const both = (name, ours, theirs) =>
     row(
       name,
       () => ours(resident),
       () => ours(exec),
       theirs,
-      few,
     )
-  const large_ = Math.min(rounds, 10)
-  return [
+  const largeRounds = Math.min(rounds, 10)
+  const grown = { in: 0, out: 0 }
+  const growing = async (way, work) => {
+    const before = memory()
+    const most = watchMemory()
+    await work()
+    grown[way] = Math.max(grown[way], most() - before)
+  }
+  const rows = [
     await both('exec `/bin/true`', run => run.exec({ command: '/bin/true' }), peer.exec),
     await both(
       'write 1 KiB',
@@ -103,35 +137,45 @@ async function operations(resident, exec, peer) {
       run => run.list('d'),
       () => peer.list('/workspace/d'),
     ),
-    await both(
-      '32 MiB in',
-      run => run.writeFile('g', large),
+    // Over docker exec there are no streams of files.
+    await row(
+      '32 MiB in, as a stream',
+      () => growing('in', () => resident.writeFileStream('g', pieces(large))),
+      () => exec.writeFile('g', large),
       () => peer.putTar('/workspace', 'g', large),
-      large_,
+      largeRounds,
     ),
-    await both(
-      '32 MiB out',
-      run => run.readFile('g'),
+    await row(
+      '32 MiB out, as a stream',
+      () => growing('out', () => drained(resident)),
+      () => exec.readFile('g'),
       () => peer.getTar('/workspace', 'g'),
-      large_,
+      largeRounds,
     ),
   ]
+  return { rows, grown }
 }
 
-async function acquires(resident, exec, peer) {
-  const acquire =
-    ({ environment }, round) =>
-    async () => {
-      const run = await environment.acquire({ runId: `acquire-${round}` })
-      return () => run.release({ status: 'completed' })
-    }
-  const times = { resident: [], exec: [], peer: [] }
-  for (let round = 0; round < Math.min(rounds, 15); round++) {
-    times.resident.push(await timed(acquire(resident, round)))
-    times.exec.push(await timed(acquire(exec, round)))
-    times.peer.push(await timed(peer.createAndStart))
+/** The most memory that this process has until it is asked. */
+function watchMemory() {
+  let most = 0
+  const look = () => (most = Math.max(most, process.memoryUsage.rss()))
+  const timer = setInterval(look, 5)
+  return () => {
+    clearInterval(timer)
+    look()
+    return most
   }
-  return { name: 'acquire, cold (peer: create + start)', ...times }
+}
+
+async function* pieces(bytes) {
+  for (let at = 0; at < bytes.length; at += 64 * 1024) yield bytes.subarray(at, at + 64 * 1024)
+}
+
+async function drained(run) {
+  let count = 0
+  for await (const piece of await run.readFileStream('g')) count += piece.length
+  if (count !== 32 * MIB) throw new Error(`${count} bytes came`)
 }
 
 async function row(name, resident, exec, peer, count = rounds) {

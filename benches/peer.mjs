@@ -1,9 +1,12 @@
 // The peer: dockerode doing the same work with the Engine API, as a careful user of it would.
 
+import { createReadStream, createWriteStream } from 'node:fs'
 import { PassThrough, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
 import Docker from 'dockerode'
 import { extract, pack } from 'tar-stream'
+import { timed } from './report.mjs'
 
 /** A container with the same limits, and what is measured in it. */
 export async function startPeer({ socketPath, image, cpus }) {
@@ -29,9 +32,10 @@ export async function startPeer({ socketPath, image, cpus }) {
     })
   const container = await create()
   await container.start()
+  const exec = (cmd, input) => execIn(container, cmd, input)
 
-  /** Runs a command to its end, with `input` on its standard input; its standard output. */
-  async function exec(cmd, input) {
+  /** Runs a command to its end, with `input` on its standard input; its standard output, or what `take` makes of it. */
+  async function execIn(container, cmd, input, take = buffer) {
     const started = await container.exec({
       Cmd: cmd,
       AttachStdin: input !== undefined,
@@ -41,7 +45,7 @@ export async function startPeer({ socketPath, image, cpus }) {
     const stream = await started.start({ hijack: true, stdin: input !== undefined })
     const [out, err] = [new PassThrough(), new PassThrough()]
     docker.modem.demuxStream(stream, out, err)
-    const stdout = buffer(out)
+    const stdout = take(out)
     err.resume()
     if (input !== undefined) (Buffer.isBuffer(input) ? Readable.from([input]) : input).pipe(stream)
     await new Promise((resolve, reject) => stream.on('end', resolve).on('error', reject))
@@ -80,6 +84,30 @@ export async function startPeer({ socketPath, image, cpus }) {
       })
       unpacked.end(await exec(['/bin/tar', '-c', '-f', '-', '-C', folder, name]))
       return contents
+    },
+    /** One more container, and the command in it. */
+    another: async () => {
+      const made = await create()
+      await made.start()
+      return { exec: () => execIn(made, ['/bin/true']), remove: () => made.remove({ force: true, v: true }) }
+    },
+    /** What `script` made, to a file and into a new container; how long both take in milliseconds. */
+    roundTrip: async (file, script) => {
+      let made = await create()
+      await made.start()
+      await execIn(made, ['/bin/sh', '-c', script])
+      const tar = ['/bin/tar', '-c', '-f', '-', '-C', '/workspace', '.']
+      const out = await timed(() =>
+        execIn(made, tar, undefined, stdout => pipeline(stdout, createWriteStream(file))).then(() => undefined),
+      )
+      await made.remove({ force: true, v: true })
+      const back = await timed(async () => {
+        made = await create()
+        await made.start()
+        await execIn(made, ['/bin/tar', '-x', '-f', '-', '-C', '/workspace'], createReadStream(file))
+      })
+      await made.remove({ force: true, v: true })
+      return out + back
     },
     createAndStart: async () => {
       const made = await create()

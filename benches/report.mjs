@@ -11,24 +11,30 @@ export async function timed(work) {
   return took
 }
 
+/** Resident memory of this process in bytes, after a collection where that can be asked for (`--expose-gc`). */
+export function memory() {
+  globalThis.gc?.()
+  return process.memoryUsage.rss()
+}
+
 /** The value that the share `q` of the times does not pass. */
 export function quantile(times, q) {
   const sorted = times.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))]
 }
 
-/** A Markdown page: what was run on what, and a row for each work. */
-export function report(rows, { rounds, cpus }) {
+/** A Markdown page: what was run on what, a row for each work, and what else was measured, a line each. */
+export function report(rows, facts, { rounds, cpus }) {
   const shown = rows.map(({ name, resident, exec, peer }) => {
     const [p50, p99, exec50, peer50, peer99] = [
       quantile(resident, 0.5),
       quantile(resident, 0.99),
-      quantile(exec, 0.5),
+      exec && quantile(exec, 0.5),
       quantile(peer, 0.5),
       quantile(peer, 0.99),
     ]
     const ratio = peer50 / p50
-    const cells = [p50.toFixed(2), p99.toFixed(2), exec50.toFixed(1), peer50.toFixed(1), peer99.toFixed(1)]
+    const cells = [p50.toFixed(2), p99.toFixed(2), exec50?.toFixed(1) ?? '', peer50.toFixed(1), peer99.toFixed(1)]
     return `| ${name} | ${cells.join(' | ')} | ${ratio.toFixed(ratio < 10 ? 2 : 0)} × |`
   })
   const [{ model }] = machineCpus()
@@ -41,5 +47,7 @@ API, the same limits, the same engine, rounds alternating. The ratio is dockerod
 | work | resident p50 | p99 | exec p50 | dockerode p50 | p99 | ratio |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 ${shown.join('\n')}
+
+${facts.map(fact => `- ${fact}`).join('\n')}
 `
 }

@@ -1,0 +1,104 @@
+// How long a run takes to begin, to be put away, and to come back.
+
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createFileLeaseStore, createFileSnapshotStore, createNodeDockerClient } from '../index.js'
+import { memory, timed } from './report.mjs'
+
+const MIB = 2 ** 20
+const POOL = 10
+// Whose containers the snapshots' rounds remove.
+const OWNER = `bench-${randomUUID()}`
+// What one snapshot holds.
+const FILES = 1000
+const FILE_BYTES = (64 * MIB) / FILES
+
+const acquire =
+  (owner, runId = randomUUID()) =>
+  async () => {
+    const run = await owner.acquire({ runId })
+    return () => run.release({ status: 'completed' })
+  }
+
+/** Beginning a run in a container that is made for it, and in one that waits. */
+export async function acquires({ make, peer, rounds }) {
+  const [resident, exec] = [make({ transport: 'resident' }), make({ transport: 'exec' })]
+  const cold = { resident: [], exec: [], peer: [] }
+  for (let round = 0; round < rounds; round++) {
+    cold.resident.push(await timed(acquire(resident)))
+    cold.exec.push(await timed(acquire(exec)))
+    cold.peer.push(await timed(peer.createAndStart))
+  }
+  await resident.close()
+  await exec.close()
+  const warm = await fromThePool(make, rounds * POOL)
+  return [
+    { name: 'acquire, cold (peer: create + start)', ...cold },
+    { name: 'acquire, from the pool', resident: warm, peer: cold.peer },
+  ]
+}
+
+async function fromThePool(make, rounds) {
+  const pool = { waiting: 0 }
+  const onEvent = ({ type }) => {
+    if (type === 'pooled') pool.waiting++
+  }
+  const owner = make({ transport: 'resident', pool: { size: POOL }, onEvent })
+  // An event keeps no process alive; a timer does.
+  const full = async () => {
+    while (pool.waiting < POOL) await new Promise(resolve => setTimeout(resolve, 5))
+  }
+  const first = await owner.acquire({ runId: randomUUID() })
+  const times = []
+  while (times.length < rounds) {
+    // The pool is quiet while it is measured: it begins to be filled up again with the first one that is taken.
+    await full()
+    times.push(await timed(acquire(owner)))
+    pool.waiting--
+  }
+  await first.release({ status: 'completed' })
+  await owner.close()
+  return times
+}
+
+/** A workspace put away and brought back in a new container; by how much this process grew meanwhile, in bytes. */
+export async function snapshots({ make, peer, rounds, socketPath }) {
+  const directory = mkdtempSync(join(tmpdir(), 'sandbox-bench-'))
+  const client = createNodeDockerClient({ socketPath })
+  const stores = {
+    leaseStore: createFileLeaseStore({ directory }),
+    snapshotStore: createFileSnapshotStore({ directory }),
+  }
+  const owners = ['resident', 'exec'].map(transport => make({ transport, ownerId: OWNER, ...stores }))
+  const times = { resident: [], exec: [], peer: [] }
+  let grown = 0
+  try {
+    for (let round = 0; round < rounds; round++) {
+      for (const [i, transport] of ['resident', 'exec'].entries()) {
+        const before = memory()
+        times[transport].push(await roundTrip(owners[i], client))
+        if (transport === 'resident' && round > 0) grown = Math.max(grown, memory() - before)
+      }
+      times.peer.push(await peer.roundTrip(join(directory, 'peer.tar'), script()))
+    }
+  } finally {
+    for (const owner of owners) await owner.close()
+    rmSync(directory, { recursive: true })
+  }
+  return [{ name: 'snapshot + restore of 64 MiB in 1,000 files', ...times }, grown]
+}
+
+const script = () =>
+  `mkdir t; i=0; while [ $i -lt ${FILES} ]; do head -c ${Math.floor(FILE_BYTES)} /dev/urandom >t/$i; i=$((i+1)); done`
+
+async function roundTrip(owner, client) {
+  const runId = randomUUID()
+  const first = await owner.acquire({ runId })
+  await first.exec({ command: 'sh', args: ['-c', script()], timeoutMs: 60_000 })
+  const label = `zhivex.sandbox.owner=${OWNER}`
+  const put = await timed(() => first.release({ status: 'waiting_approval' }).then(() => undefined))
+  for (const { Id } of await client.listContainers(label)) await client.removeContainer(Id)
+  return put + (await timed(acquire(owner, runId)))
+}
