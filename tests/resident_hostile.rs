@@ -16,18 +16,19 @@ use sandbox_docker::environment::core::{Core, Parts};
 use sandbox_docker::environment::event::Events;
 use sandbox_docker::environment::options::Options;
 use sandbox_docker::error::{ErrorCode, Result};
+use sandbox_docker::sandbox::output::output;
 use sandbox_docker::sandbox::resident::ResidentSandbox;
-use sandbox_docker::sandbox::{Export, Sandbox};
+use sandbox_docker::sandbox::{Command, Export, Sandbox};
 use sandbox_docker::store::lease::MemoryLeaseStore;
 use sandbox_docker::store::snapshot::MemorySnapshotStore;
 use sandbox_docker::supervisor::wire::{
-  CommandEnd, Credit, Encoder, Entry, EntryKind, How, Kind, Listed, MAX_DATA, Notice, Read, Refusal, Reply,
-  SelfTest, Started, Stream, TarDone, ToHost, Welcome, Written,
+  CommandEnd, Credit, Encoder, Entry, EntryKind, Failed, Failure, How, Kind, Listed, MAX_DATA, NotStarted,
+  Notice, Read, Refusal, Reply, SelfTest, Started, Stream, TarDone, ToHost, Welcome, Written,
 };
 use sandbox_docker::workspace::path::WorkspacePath;
 use serde_json::json;
-use support::answers::{Answer, LOST, command_end, data, exec, list, loses, outcome, read, with};
-use support::hostile::{engine, engine_that_saw, process, sandbox, welcome};
+use support::answers::{Answer, LOST, command, command_end, data, exec, list, loses, outcome, read, with};
+use support::hostile::{Peer, engine, engine_that_saw, process, sandbox, welcome};
 use support::must_end;
 use support::scripted_engine::Gate;
 
@@ -145,6 +146,77 @@ async fn commands_that_break_the_rules_are_lost() {
     ),
   ];
   join_all(cases.map(|(what, act)| loses(what, act, exec).boxed_local())).await;
+}
+
+/// The end of a command, told twice, as it must be.
+async fn ends(peer: &mut Peer, op: u64, how: How) {
+  let end = CommandEnd { how, ..command_end() };
+  peer.say(op, &ToHost::Exited(end)).await;
+  peer.say(op, &ToHost::Done(Reply::Command(end))).await;
+}
+
+async fn fails(peer: &mut Peer, op: u64, failure: Failure) {
+  peer.say(op, &ToHost::Done(Reply::Failed(Failed { failure, errno: 0 }))).await;
+}
+
+#[tokio::test]
+async fn nothing_ends_in_a_way_that_nobody_asked_for() {
+  let commands: [(&str, Answer); 6] = [
+    ("cancelled", act!(|peer, op| { ends(peer, op, How::Cancelled).await })),
+    ("out of memory, which it cannot tell", act!(|peer, op| { ends(peer, op, How::OutOfMemory).await })),
+    (
+      "a failure to run that is a cancellation",
+      act!(|peer, op| { fails(peer, op, Failure::Cancelled).await }),
+    ),
+    ("a failure to run that is one of files", act!(|peer, op| { fails(peer, op, Failure::NotFound).await })),
+    (
+      "not started, after its exit",
+      act!(|peer, op| {
+        peer.say(op, &ToHost::Exited(command_end())).await;
+        let end = CommandEnd { how: How::NotStarted(NotStarted::Program, 2), ..command_end() };
+        peer.say(op, &ToHost::Done(Reply::Command(end))).await;
+      }),
+    ),
+    (
+      "refused, after its exit",
+      act!(|peer, op| {
+        peer.say(op, &ToHost::Exited(command_end())).await;
+        fails(peer, op, Failure::TooMany).await;
+      }),
+    ),
+  ];
+  join_all(commands.map(|(what, act)| loses(what, act, exec).boxed_local())).await;
+  let cancelled: Answer = act!(|peer, op| { fails(peer, op, Failure::Cancelled).await });
+  loses("a read that is cancelled", cancelled, read).await;
+  loses("a write that is cancelled", cancelled, write).await;
+  loses("a listing that is cancelled", cancelled, list).await;
+  loses("a tar that is cancelled", cancelled, export).await;
+  let bad_archive: Answer = act!(|peer, op| { fails(peer, op, Failure::BadArchive).await });
+  loses("a file that is a bad archive", bad_archive, read).await;
+  let exit: Answer = act!(|peer, op| { peer.say(op, &ToHost::Exited(command_end())).await });
+  loses("a file that exits", exit, read).await;
+}
+
+#[tokio::test]
+async fn a_command_without_limits_passes_none() {
+  let outcomes: [(&str, Answer); 2] = [
+    ("timed out", act!(|peer, op| { ends(peer, op, How::TimedOut).await })),
+    ("over its cap", act!(|peer, op| { ends(peer, op, How::OutputLimit).await })),
+  ];
+  for (what, act) in outcomes {
+    // One that has them may end so.
+    let (limited, _) = with(act, exec).await;
+    assert_ne!(limited, LOST, "{what}");
+    loses(what, act, streamed).await;
+  }
+}
+
+/// A command without a limit of its time or output.
+async fn streamed(sandbox: &ResidentSandbox) -> String {
+  let (writer, _reader) = output();
+  let unlimited = Command { timeout: None, ..command() };
+  let cancel = Cancel::new();
+  outcome(sandbox.stream(unlimited, &writer, &cancel), |end| format!("{:?}", end.outcome)).await
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use super::scripted_engine::Gate;
 pub type Answer = for<'a> fn(&'a mut Peer, u64) -> BoxFuture<'a, ()>;
 
 /// A command with a second to run, and 8 bytes of output.
-fn command() -> Command {
+pub fn command() -> Command {
   Command {
     program: "p".to_owned(),
     args: Vec::new(),

@@ -77,11 +77,12 @@ impl ResidentSandbox {
   }
 }
 
-/// How a command ended. The end of one that ran was told before, by its exit, and no other is believed.
+/// How a command ended. The end of one that had a process was told before, by its exit, and no other is believed.
 pub(super) fn last_word(reply: Reply, exited: Option<CommandEnd>, program: &str) -> Result<CommandEnd> {
   match reply {
-    Reply::Command(end) if exited == Some(end) || matches!(end.how, How::NotStarted(..)) => Ok(end),
-    Reply::Failed(failed) => Err(super::files::failure(failed, "run", &program)),
+    Reply::Command(end) if exited == Some(end) => Ok(end),
+    Reply::Command(end) if exited.is_none() && matches!(end.how, How::NotStarted(..)) => Ok(end),
+    Reply::Failed(failed) if exited.is_none() => Err(super::files::failure(failed, "run", &program)),
     _ => Err(unexpected("a command")),
   }
 }
@@ -101,7 +102,8 @@ pub(super) fn outcome(end: CommandEnd) -> Result<(Outcome, Option<i64>, Option<&
     How::OutOfMemory => (Outcome::Oom, None, Some("SIGKILL")),
     How::NotStarted(..) => (Outcome::NotStarted, None, None),
     How::Swept => (Outcome::Signaled, None, Some("SIGKILL")),
-    How::Cancelled => return Err(crate::cancel::cancelled("The sandbox command")),
+    // Who asked for it does not wait for what it came to.
+    How::Cancelled => return Err(unexpected("a command")),
   })
 }
 

@@ -192,7 +192,8 @@ pub(super) fn failure(failed: Failed, verb: &str, path: &dyn std::fmt::Display) 
       DockerApi,
       "Cannot {verb} {path}: not all bytes reached the sandbox. Nothing was changed; try again."
     ),
-    Failure::Cancelled => crate::cancel::cancelled(&format!("The attempt to {verb} {path}")),
+    // Who asked for it does not wait for what it came to.
+    Failure::Cancelled => unexpected(&format!("the attempt to {verb} {path}")),
     Failure::TooMany => {
       fail!(Limit, "Cannot {verb} {path}: too many operations at once; wait for some to end.")
     }

@@ -48,7 +48,7 @@ impl Sink for Passing<'_> {
       }
       Event::Exited(end) => {
         self.exited = Some(end);
-        // That it was stopped is the error of the whole.
+        // That it was stopped, here, is the error of the whole.
         if let Ok(end) = self.end(end) {
           self.output.exited(end);
         }

@@ -26,6 +26,9 @@ pub enum Foreign {
   /// An operation of the host's has no such stream.
   #[error("a frame is about a stream that the operation does not have")]
   NoStream,
+  /// It ended in a way that what was asked for cannot end in.
+  #[error("an operation ended in a way that it cannot end in")]
+  Answer,
 }
 
 /// Shared by the task that reads and the operation.

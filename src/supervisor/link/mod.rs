@@ -6,6 +6,7 @@ mod opening;
 mod operation;
 mod outgoing;
 mod pump;
+mod terms;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +16,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use inbox::Inbox;
+use inbox::{Foreign, Inbox};
 pub use opening::{Previous, Via};
 pub use operation::{Operation, Sink};
 use outgoing::{Hurry, Outgoing, Pushed};
+use terms::Terms;
 
 use super::wire::{
   CommandEnd, Credit, Encoder, Hello, INITIAL_WINDOW, Refusal, Reply, Started, Stream, ToInside, Token,
@@ -95,8 +97,15 @@ struct Shared {
 
 #[derive(Default)]
 struct Slots {
-  operations: HashMap<u64, Inbox>,
+  operations: HashMap<u64, Slot>,
   welcome: Option<oneshot::Sender<Result<Welcome>>>,
+}
+
+/// What is known of an operation that is under way.
+#[derive(Clone)]
+struct Slot {
+  inbox: Inbox,
+  terms: Terms,
 }
 
 impl Link {
@@ -135,7 +144,8 @@ impl Link {
       if shared.life.is_cancelled() {
         return Err(shared.reason());
       }
-      slots.operations.insert(op, inbox.clone());
+      let terms = Terms::new(&request, self.welcome());
+      slots.operations.insert(op, Slot { inbox: inbox.clone(), terms });
     }
     let operation = Operation::new(self.clone(), op, inbox);
     shared.send(&request, op).await?;
@@ -229,7 +239,7 @@ impl Shared {
       // Nobody may wait for it any more.
       welcome.send(Err(reason)).ok();
     }
-    slots.operations.drain().for_each(|(_, inbox)| inbox.close());
+    slots.operations.drain().for_each(|(_, slot)| slot.inbox.close());
   }
 
   fn reason(&self) -> Error {
@@ -242,17 +252,38 @@ impl Shared {
 
   /// The inbox of an operation. One that nobody waits for any more may still send what was granted.
   fn inbox(&self, op: u64) -> Option<Inbox> {
-    self.slots().operations.get(&op).cloned()
+    self.slots().operations.get(&op).map(|slot| slot.inbox.clone())
+  }
+
+  /// Asks the supervisor to stop an operation that is still listened to.
+  fn cancel(&self, op: u64) {
+    if let Some(slot) = self.slots().operations.get_mut(&op) {
+      slot.terms.cancel();
+    }
+    self.send_small(Hurry::Now, &ToInside::Cancel, op);
+  }
+
+  /// A command is gone.
+  fn exited(&self, op: u64, end: CommandEnd) -> Result<(), Foreign> {
+    let Some(Slot { inbox, terms }) = self.slots().operations.get(&op).cloned() else { return Ok(()) };
+    terms.end(end.how)?;
+    inbox.exited(end)
   }
 
   /// The last word on an operation arrived.
-  fn finish(&self, op: u64, reply: Reply) {
-    let inbox = self.slots().operations.remove(&op);
-    if let Some(inbox) = inbox {
-      inbox.done(reply);
+  fn finish(&self, op: u64, reply: Reply) -> Result<(), Foreign> {
+    let slot = {
+      let mut slots = self.slots();
+      // What does not fit is not taken: the operation waits for the end of the link, which is near.
+      slots.operations.get(&op).map_or(Ok(()), |slot| slot.terms.reply(&reply))?;
+      slots.operations.remove(&op)
+    };
+    if let Some(slot) = slot {
+      slot.inbox.done(reply);
     }
     // The reply is in this process now.
     self.send_small(Hurry::None, &ToInside::Ack, op);
+    Ok(())
   }
 
   fn welcomed(&self, answer: Result<Welcome, Refusal>) {

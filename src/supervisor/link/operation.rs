@@ -87,7 +87,7 @@ impl Operation {
   /// Stops it inside and waits for its last word. Of what is told before that, `sink` sees how a command ended, which may
   /// have been before it was stopped.
   async fn stop(mut self, what: &str, sink: &mut impl Sink) -> Result<Reply> {
-    self.link.shared().send_small(Hurry::Now, &ToInside::Cancel, self.op);
+    self.link.shared().cancel(self.op);
     match within(CANCEL_TIMEOUT, self.last_word(sink)).await {
       Some(told) => told?,
       // It is stopped when it thaws.

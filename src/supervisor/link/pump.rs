@@ -73,11 +73,8 @@ fn hand_out(shared: &Shared, frame: &Frame<'_>, beats: &Beats) -> Result<(), Err
     ToHost::Data(data) => inbox().map_or(Ok(()), |inbox| inbox.data(&data)),
     ToHost::End(stream) => inbox().map_or(Ok(()), |inbox| inbox.end(stream)),
     ToHost::Credit(credit) => inbox().map_or(Ok(()), |inbox| inbox.credit(credit.stream, credit.limit)),
-    ToHost::Exited(end) => inbox().map_or(Ok(()), |inbox| inbox.exited(end)),
-    ToHost::Done(reply) => {
-      shared.finish(op, reply);
-      Ok(())
-    }
+    ToHost::Exited(end) => shared.exited(op, end),
+    ToHost::Done(reply) => shared.finish(op, reply),
   };
   told.map_err(|error| foreign(&error))
 }

@@ -339,16 +339,16 @@ impl CommandEnd {
   }
 
   pub(super) fn read(from: &mut Reader<'_>) -> Result<Self, WireError> {
-    let (how, detail, errno) = (from.u8()?, from.u8()?, from.i32()?);
-    let how = match how {
-      1 => How::Exited(detail),
-      2 => How::Signaled(detail),
-      3 => How::TimedOut,
-      4 => How::OutputLimit,
-      5 => How::Cancelled,
-      6 => How::Swept,
-      7 => How::NotStarted(NotStarted::read(&mut Reader::new(&[detail]))?, errno),
-      8 => How::OutOfMemory,
+    // What a way to end does not use is zero.
+    let how = match (from.u8()?, from.u8()?, from.i32()?) {
+      (1, code, 0) => How::Exited(code),
+      (2, signal, 0) => How::Signaled(signal),
+      (3, 0, 0) => How::TimedOut,
+      (4, 0, 0) => How::OutputLimit,
+      (5, 0, 0) => How::Cancelled,
+      (6, 0, 0) => How::Swept,
+      (7, stage, errno) => How::NotStarted(NotStarted::read(&mut Reader::new(&[stage]))?, errno),
+      (8, 0, 0) => How::OutOfMemory,
       _ => return Err(WireError::Invalid),
     };
     Ok(Self { how, killed: from.u32()?, micros: from.u64()? })

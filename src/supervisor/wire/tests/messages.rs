@@ -162,6 +162,28 @@ fn the_self_test_is_safe_only_if_all_was_tried_and_nothing_got_through() {
   assert_eq!(broken.broken().collect::<Vec<_>>(), ["inject", "kill"]);
 }
 
+#[test]
+fn what_the_end_of_a_command_does_not_use_is_zero() {
+  // How, detail, error number; then what is killed and how long it took.
+  let end = |how: u8, detail: u8, errno: i32| {
+    let payload = [&[how, detail][..], &errno.to_le_bytes(), &[0; 12]].concat();
+    let whole = |kind, payload: &[u8]| {
+      let frame = Frame { kind, key: KEY, fence: FENCE, op: 1, payload };
+      ToHost::decode(&frame).is_ok()
+    };
+    let exited = whole(Kind::Exited, &payload);
+    assert_eq!(whole(Kind::Done, &[&[5][..], &payload].concat()), exited, "{how} {detail} {errno}");
+    exited
+  };
+  for how in 0..=9 {
+    let [detail, errno] = [matches!(how, 1 | 2 | 7), how == 7];
+    assert_eq!(end(how, 0, 0), matches!(how, 1..=6 | 8), "{how}");
+    assert_eq!(end(how, 1, 0), detail, "{how} with a detail");
+    assert_eq!(end(how, 1, 1), errno, "{how} with a detail and an error number");
+    assert!(!end(how, 0, 1), "{how} with an error number");
+  }
+}
+
 proptest! {
   #[test]
   fn no_payload_panics(kind in 0usize..Kind::ALL.len(), payload in prop::collection::vec(any::<u8>(), 0..200)) {
@@ -178,8 +200,13 @@ proptest! {
     payload in prop::collection::vec(0u8..4, 0..80),
   ) {
     let frame = Frame { kind: Kind::ALL[kind], key: KEY, fence: FENCE, op: 1, payload: &payload };
-    let mut bytes = Vec::new();
     if let Ok(message) = ToInside::decode(&frame) {
+      let mut bytes = Vec::new();
+      message.encode(&encoder(), 1, &mut bytes).unwrap();
+      prop_assert_eq!(&bytes[HEADER..], &payload);
+    }
+    if let Ok(message) = ToHost::decode(&frame) {
+      let mut bytes = Vec::new();
       message.encode(&encoder(), 1, &mut bytes).unwrap();
       prop_assert_eq!(&bytes[HEADER..], &payload);
     }
