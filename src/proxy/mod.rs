@@ -10,6 +10,8 @@ mod connection;
 mod dial;
 mod event;
 mod exchange;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gauge;
 mod host;
 mod http;

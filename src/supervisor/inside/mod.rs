@@ -8,6 +8,8 @@
 mod bridge;
 mod command;
 mod files;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod link;
 mod looping;
 mod memory;

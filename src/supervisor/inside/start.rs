@@ -14,6 +14,7 @@ use super::looping::{Parts, Supervisor};
 use super::memory::MemoryKills;
 use super::system::filter::Filter;
 use super::system::{child, image, limits, signals};
+use super::wires::Wires;
 use crate::supervisor::wire::Capability;
 
 /// Where the workspace is, unless the first argument says otherwise.
@@ -55,6 +56,7 @@ pub fn start() -> Result<Supervisor, u8> {
   let processes = Processes::open().map_err(|_| code::KERNEL)?;
   let link = Link::new(image::own_digest());
   let mut supervisor = Supervisor::new(Parts {
+    wires: Wires::standard(),
     link,
     door,
     workspace,

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use super::super::link::Way;
-use super::super::wires::Wires;
 use super::{End, Supervisor};
 use crate::supervisor::wire::{Encoder, Hello};
 
@@ -30,7 +29,7 @@ impl Supervisor {
       Ok(())
     });
     if let (Some(bridged), Some((holder, hello))) = (bridged, accepted) {
-      self.wires = Wires::Bridged(bridged);
+      self.wires.bridge(bridged);
       self.link.restart();
       self.decoder.forget();
       self.take_on(holder, &hello);
@@ -47,14 +46,11 @@ impl Supervisor {
   /// The stream is over. From a bridged one process 1 goes back to its own, where the next holder may attach; without
   /// its own nobody can reach it.
   pub(super) fn lost(&mut self) -> Result<(), End> {
-    match self.wires {
-      Wires::Own => Err(End::Unreachable),
-      Wires::Bridged(_) => {
-        self.wires = Wires::Own;
-        self.link.leave();
-        self.decoder.forget();
-        Ok(())
-      }
+    if !self.wires.leave_bridge() {
+      return Err(End::Unreachable);
     }
+    self.link.leave();
+    self.decoder.forget();
+    Ok(())
   }
 }

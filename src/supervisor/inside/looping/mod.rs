@@ -55,6 +55,8 @@ pub struct Supervisor {
 
 /// What it is made of.
 pub struct Parts {
+  /// Where the control stream runs.
+  pub wires: Wires,
   /// The control stream.
   pub link: Link,
   /// Where other streams come in; `None`: they cannot.
@@ -75,7 +77,7 @@ pub struct Parts {
 
 /// Why the loop ends. The container ends with it, and the engine shows the code.
 #[derive(Clone, Copy, Debug)]
-enum End {
+pub(super) enum End {
   /// The host said so.
   Shutdown = 0,
   /// Nobody can reach it any more.
@@ -91,9 +93,9 @@ enum End {
 impl Supervisor {
   /// Everything is there but a holder.
   pub fn new(parts: Parts) -> Self {
-    let Parts { link, door, workspace, launcher, processes, memory_kills, children, capabilities } = parts;
+    let Parts { wires, link, door, workspace, launcher, processes, memory_kills, children, capabilities } = parts;
     Self {
-      wires: Wires::Own,
+      wires,
       door,
       decoder: Decoder::for_supervisor(),
       link,
@@ -118,10 +120,7 @@ impl Supervisor {
 
   /// Runs until there is a reason to end.
   pub fn run(mut self) -> ExitCode {
-    let (operations, mut context) = self.split(Instant::now());
-    if let Some(reply) = operations.open_self_test(&mut context) {
-      self.self_tested(reply);
-    }
+    self.begin();
     loop {
       if let Err(end) = self.turn() {
         let _ = self.link.flush(self.wires.output());
@@ -130,7 +129,16 @@ impl Supervisor {
     }
   }
 
-  fn turn(&mut self) -> Result<(), End> {
+  /// What comes before the first turn: the attacks of the self-test.
+  pub(super) fn begin(&mut self) {
+    let (operations, mut context) = self.split(Instant::now());
+    if let Some(reply) = operations.open_self_test(&mut context) {
+      self.self_tested(reply);
+    }
+  }
+
+  /// Waits until something happens, and does what it calls for.
+  pub(super) fn turn(&mut self) -> Result<(), End> {
     self.wait()?;
     let (mut input, mut children, mut over, mut knock) = (false, false, false, false);
     for owner in self.set.ready() {
