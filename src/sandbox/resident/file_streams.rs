@@ -8,6 +8,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use super::command::relative;
 use super::files::{failure, silent};
 use super::pieces::{self, Pieces};
+use super::turn::Turn;
 use super::watch::Patience;
 use super::{ResidentSandbox, unexpected};
 use crate::cancel::Cancel;
@@ -59,8 +60,18 @@ impl ResidentSandbox {
         sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
       }
     });
-    let (what, quiet) = (format!("Writing {path}"), |event| silent(event, "a write"));
-    match operation.run(Stdin::Stream(counted.boxed()), &what, cancel, quiet).await? {
+    let (what, turn) = (format!("Writing {path}"), Turn::new());
+    let stdin = Stdin::Stream(turn.of(counted.boxed()));
+    let reply = operation.run(stdin, &what, cancel, |event| {
+      turn.moved();
+      silent(event, "a write")
+    });
+    let reply = tokio::select! {
+      biased;
+      reply = reply => reply?,
+      late = turn.overdue(&self.link, &what) => return Err(late),
+    };
+    match reply {
       Reply::Written(written) if written.size == sent.load(Ordering::Relaxed) => Ok(written.size),
       Reply::Failed(failed) => Err(failure(failed, "write", path)),
       _ => Err(unexpected("a write")),

@@ -8,6 +8,7 @@ mod files;
 mod listing;
 mod pieces;
 mod process;
+mod turn;
 mod watch;
 
 use std::collections::BTreeMap;

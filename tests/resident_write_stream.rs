@@ -1,0 +1,87 @@
+//! A file that is written piece by piece: its contents may take as long as they like, process 1 may not.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use sandbox_docker::cancel::Cancel;
+use sandbox_docker::docker::ByteStream;
+use sandbox_docker::sandbox::Sandbox;
+use sandbox_docker::sandbox::resident::ResidentSandbox;
+use sandbox_docker::supervisor::wire::{Credit, Kind, Reply, Stream, ToHost, Written};
+use sandbox_docker::workspace::path::WorkspacePath;
+use support::answers::{Answer, loses, outcome, with};
+use tokio::time::{Instant, sleep, timeout};
+
+/// More than may be sent before more is granted.
+const PIECES: u64 = 200;
+const PIECE: &[u8] = &[b'x'; 1024];
+/// Longer than process 1 may take (`FILE_OPERATION_TIMEOUT`, 30 s).
+const LONG: Duration = Duration::from_secs(45);
+
+/// The contents; the last piece comes after `wait`.
+fn contents(wait: Duration) -> ByteStream {
+  stream::iter(0..PIECES)
+    .then(move |number| async move {
+      if number + 1 == PIECES {
+        sleep(wait).await;
+      }
+      Ok(Bytes::from_static(PIECE))
+    })
+    .boxed()
+}
+
+async fn write(sandbox: &ResidentSandbox, wait: Duration) -> String {
+  let path = WorkspacePath::parse("f").unwrap();
+  let cancel = Cancel::new();
+  let written = sandbox.write_stream(&path, contents(wait), 0o644, &cancel);
+  outcome(written, |size| format!("{size} bytes")).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_1_that_takes_nothing_is_not_waited_for_for_ever() {
+  let takes_nothing: Answer = act!(|peer, _op| { peer.idle().await });
+  let begun = Instant::now();
+  loses("takes nothing", takes_nothing, async |sandbox| write(sandbox, Duration::ZERO).await).await;
+  assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nor_is_one_that_takes_all_and_never_says_what_came_of_it() {
+  let says_nothing: Answer = act!(|peer, op| {
+    peer.say(op, &ToHost::Credit(Credit { stream: Stream::Input, limit: u64::MAX })).await;
+    peer.idle().await;
+  });
+  loses("says nothing", says_nothing, async |sandbox| write(sandbox, Duration::ZERO).await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_contents_may_take_longer() {
+  let honest: Answer = act!(|peer, op| {
+    peer.say(op, &ToHost::Credit(Credit { stream: Stream::Input, limit: u64::MAX })).await;
+    peer.until(|kind| kind == Kind::End).await;
+    let size = PIECES * PIECE.len() as u64;
+    peer.say(op, &ToHost::Done(Reply::Written(Written { size }))).await;
+  });
+  let (written, _) = with(honest, async |sandbox| write(sandbox, LONG).await).await;
+  assert_eq!(written, "204800 bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_1_that_takes_a_little_at_a_time_goes_on() {
+  let slow: Answer = act!(|peer, op| {
+    for limit in [150, 190, 500] {
+      // It lives on meanwhile.
+      timeout(Duration::from_secs(15), peer.until(|_| false)).await.unwrap_err();
+      peer.say(op, &ToHost::Credit(Credit { stream: Stream::Input, limit: limit * 1024 })).await;
+    }
+    peer.until(|kind| kind == Kind::End).await;
+    let size = PIECES * PIECE.len() as u64;
+    peer.say(op, &ToHost::Done(Reply::Written(Written { size }))).await;
+  });
+  let (written, _) = with(slow, async |sandbox| write(sandbox, Duration::ZERO).await).await;
+  assert_eq!(written, "204800 bytes");
+}
