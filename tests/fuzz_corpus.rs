@@ -15,7 +15,8 @@ static ONE: Mutex<()> = Mutex::new(());
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 fn inputs(folder: &Path) -> Vec<PathBuf> {
-  let mut inputs: Vec<_> = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+  let mut inputs: Vec<_> =
+    fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
   inputs.sort();
   inputs
 }

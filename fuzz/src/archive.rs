@@ -7,7 +7,8 @@ use arbitrary::{Result, Unstructured};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
 use sandbox_docker::archive::{
-  ArchiveLimits, Entry, EntryKind, EntryPath, Event, Owner, ReemitOptions, SymlinkRule, Unpacker, reemit, single_file,
+  ArchiveLimits, Entry, EntryKind, EntryPath, Event, Owner, ReemitOptions, SymlinkRule, Unpacker, reemit,
+  single_file,
 };
 use sandbox_docker::error::ErrorCode;
 
@@ -48,7 +49,12 @@ fn options(base: Option<&'static str>, how: u8) -> ReemitOptions {
     1 => ArchiveLimits { max_entries: 70, ..ArchiveLimits::default() },
     _ => ArchiveLimits::default(),
   };
-  ReemitOptions { base, owner: OWNER, limits: ArchiveLimits { symlinks, ..limits }, code: ErrorCode::SnapshotInvalid }
+  ReemitOptions {
+    base,
+    owner: OWNER,
+    limits: ArchiveLimits { symlinks, ..limits },
+    code: ErrorCode::SnapshotInvalid,
+  }
 }
 
 fn vet(archive: &[u8], options: &ReemitOptions, seed: u8) {
@@ -140,14 +146,21 @@ fn safe(entries: &Read, limits: ArchiveLimits) {
     assert!(names && !path.contains(&0) && parts.len() <= PATH.0 && path.len() <= PATH.1, "{entry:?}");
     assert!(entry.mode <= 0o777, "{entry:?}");
     assert_eq!(entry.size, contents.len() as u64, "{entry:?}");
-    assert!(entry.size == 0 || (entry.kind == EntryKind::File && entry.size <= limits.max_file_bytes), "{entry:?}");
+    assert!(
+      entry.size == 0 || (entry.kind == EntryKind::File && entry.size <= limits.max_file_bytes),
+      "{entry:?}"
+    );
     for up in 1..parts.len() {
       let parent = parts[..up].join(&b'/');
       assert_eq!(places.get(parent.as_slice()), Some(&&EntryKind::Directory), "above {entry:?}");
     }
     let before = places.insert(path, &entry.kind);
-    let same = before.is_none_or(|before| std::mem::discriminant(before) == std::mem::discriminant(&entry.kind));
-    assert!(same && (!path.is_empty() || entry.kind == EntryKind::Directory), "{entry:?} in place of {before:?}");
+    let same =
+      before.is_none_or(|before| std::mem::discriminant(before) == std::mem::discriminant(&entry.kind));
+    assert!(
+      same && (!path.is_empty() || entry.kind == EntryKind::Directory),
+      "{entry:?} in place of {before:?}"
+    );
     match &entry.kind {
       EntryKind::Symlink { target } => {
         assert!(!target.is_empty() && !target.contains(&0) && target.len() <= PATH.1, "{entry:?}");
@@ -226,10 +239,14 @@ fn one(archive: &[u8], seed: u8) {
     assert!(file.size() <= 1000 && file.mode <= 0o777);
     let limits = ArchiveLimits { max_file_bytes: 1000, ..ArchiveLimits::default() };
     let entries = self::read(archive, None, limits, seed).unwrap();
-    let [(entry, contents)] = entries.iter().filter(|(entry, _)| !entry.implied).collect::<Vec<_>>()[..] else {
+    let [(entry, contents)] = entries.iter().filter(|(entry, _)| !entry.implied).collect::<Vec<_>>()[..]
+    else {
       panic!("one of {entries:?}");
     };
-    assert_eq!((&entry.path, contents.as_slice(), &entry.kind), (&wanted, &file.contents[..], &EntryKind::File));
+    assert_eq!(
+      (&entry.path, contents.as_slice(), &entry.kind),
+      (&wanted, &file.contents[..], &EntryKind::File)
+    );
   }
 }
 
@@ -237,7 +254,9 @@ fn one(archive: &[u8], seed: u8) {
 fn summed(bytes: &[u8]) -> Vec<u8> {
   let mut blocks = bytes.to_vec();
   blocks.resize(blocks.len().next_multiple_of(BLOCK), 0);
-  for block in blocks.chunks_mut(BLOCK).filter(|block| block[257..262] == *b"ustar" || block[257..262] == [0; 5]) {
+  for block in
+    blocks.chunks_mut(BLOCK).filter(|block| block[257..262] == *b"ustar" || block[257..262] == [0; 5])
+  {
     if block.iter().any(|byte| *byte != 0) {
       sum(block);
     }
@@ -304,7 +323,16 @@ fn entry(u: &mut Unstructured<'_>, archive: &mut Vec<u8>) -> Result<()> {
 fn records(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
   let mut all = Vec::new();
   for _ in 0..u.int_in_range(0..=3u8)? {
-    let key = *u.choose(&["path", "linkpath", "size", "mtime", "uid", "GNU.sparse.major", "SCHILY.realsize", "comment"])?;
+    let key = *u.choose(&[
+      "path",
+      "linkpath",
+      "size",
+      "mtime",
+      "uid",
+      "GNU.sparse.major",
+      "SCHILY.realsize",
+      "comment",
+    ])?;
     let value = match key {
       "size" => messages::number(u)?.to_string().into_bytes(),
       "mtime" => u.choose(&["1.5", "-1.5", "0", "99999999999999999999", "1.", "-0.000"])?.as_bytes().to_vec(),
@@ -322,8 +350,29 @@ fn records(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 
 fn name(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
   const NAMES: [&[u8]; 24] = [
-    b"a", b"a/b", b"a/b/c", b"b", b"a/", b"./a", b".", b"./", b"..", b"a/../b", b"../a", b"/a", b"/workspace/a", b"workspace",
-    b"workspace/", b"workspace/a", b"workspace/a/b", b"workspace/b", b"", b"a//b", b"/workspace", b"/workspace/../a", b"a/.",
+    b"a",
+    b"a/b",
+    b"a/b/c",
+    b"b",
+    b"a/",
+    b"./a",
+    b".",
+    b"./",
+    b"..",
+    b"a/../b",
+    b"../a",
+    b"/a",
+    b"/workspace/a",
+    b"workspace",
+    b"workspace/",
+    b"workspace/a",
+    b"workspace/a/b",
+    b"workspace/b",
+    b"",
+    b"a//b",
+    b"/workspace",
+    b"/workspace/../a",
+    b"a/.",
     b"../../a",
   ];
   Ok(match u.int_in_range(0..=9u8)? {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitrary::{Result, Unstructured};
+use futures_util::FutureExt;
 use sandbox_docker::cancel::Cancel;
 use sandbox_docker::docker::client::Client;
 use sandbox_docker::error::ErrorCode;
@@ -29,7 +30,8 @@ const MEMORY: usize = 24 * 1024 * 1024;
 const LONGEST: Duration = Duration::from_secs(200);
 
 pub fn check(data: &[u8]) {
-  let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+  let runtime =
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
   crate::bounded(MEMORY, || {
     // An input that ends too early is none.
     let _ = runtime.block_on(run(data));
@@ -68,8 +70,13 @@ async fn run(data: &[u8]) -> Result<()> {
   match opened {
     Ok(sandbox) => play(&course, &sandbox, &told, &engine).await,
     Err(error) => {
-      let codes =
-        [ErrorCode::Conflict, ErrorCode::Internal, ErrorCode::Unsupported, ErrorCode::ContainerLost, ErrorCode::DockerApi];
+      let codes = [
+        ErrorCode::Conflict,
+        ErrorCode::Internal,
+        ErrorCode::Unsupported,
+        ErrorCode::ContainerLost,
+        ErrorCode::DockerApi,
+      ];
       assert!(codes.contains(&error.code()), "{error}");
     }
   }
@@ -87,8 +94,7 @@ async fn play(course: &Course, sandbox: &ResidentSandbox, told: &Told, engine: &
   });
   let first = ends(course.first, sandbox, &cancel);
   let second = ends(course.second, sandbox, &never);
-  let (first, second) =
-    if course.beside { tokio::join!(first, second) } else { (first.await, second.await) };
+  let (first, second) = if course.beside { tokio::join!(first, second) } else { (first.await, second.await) };
   for (code, cancel) in [(first, &cancel), (second, &never)] {
     assert!(code != Some(ErrorCode::Cancelled) || cancel.is_cancelled(), "cancelled, and nobody asked");
   }
@@ -133,7 +139,8 @@ async fn sandbox(client: Client) -> sandbox_docker::error::Result<ResidentSandbo
   let ending = client.ending("c1").await.unwrap();
   let identity = Identity { token: Token([7; 32]), fence: 1, dead_man: Duration::from_secs(60) };
   let link = Link::open(&client, "c1", identity, async { Ok(()) }).await?;
-  Ok(ResidentSandbox::new(Container::new(client, "c1".to_owned(), ending, 0), link, [].into()))
+  let held = Box::new(|| futures_util::future::ready(true).boxed());
+  Ok(ResidentSandbox::new(Container::new(client, "c1".to_owned(), ending, 0, held), link, [].into()))
 }
 
 fn engine(ended: &Gate, talk: crate::scripted_engine::Talk) -> ScriptedEngine {

@@ -258,7 +258,8 @@ impl<'a> Host<'a> {
   /// And can work.
   fn works(&mut self) {
     const OP: u64 = 1 << 40;
-    let request = ReadFile { window: 1000, offset: 0, limit: 1000, path: RelativePath::new(b"no/such/file").unwrap() };
+    let request =
+      ReadFile { window: 1000, offset: 0, limit: 1000, path: RelativePath::new(b"no/such/file").unwrap() };
     let mut frame = Vec::new();
     ToInside::ReadFile(request).encode(&self.encoder, OP, &mut frame).unwrap();
     self.send(&frame);
@@ -307,7 +308,9 @@ impl Said {
         self.offsets.retain(|(of, _), _| *of != op);
         self.ended.retain(|(of, _)| *of != op);
       }
-      ToHost::Started(_) | ToHost::Credit(_) => assert!(!self.done.contains(&op), "{op}: {message:?} after its end"),
+      ToHost::Started(_) | ToHost::Credit(_) => {
+        assert!(!self.done.contains(&op), "{op}: {message:?} after its end")
+      }
       ToHost::Refused(_) | ToHost::Heartbeat(_) | ToHost::Notice(..) => {}
       ToHost::Exited(_) => panic!("{op}: nothing ever ran"),
     }

@@ -56,7 +56,11 @@ pub fn command_end(u: &mut Unstructured<'_>) -> Result<CommandEnd> {
     return Ok(plain);
   }
   let how = how(u)?;
-  Ok(if u.arbitrary()? { CommandEnd { how, ..plain } } else { CommandEnd { how, killed: short(u)?, micros: number(u)? } })
+  Ok(if u.arbitrary()? {
+    CommandEnd { how, ..plain }
+  } else {
+    CommandEnd { how, killed: short(u)?, micros: number(u)? }
+  })
 }
 
 fn reply(u: &mut Unstructured<'_>) -> Result<Reply> {
@@ -138,7 +142,9 @@ pub fn to_inside<'b, 'a: 'b>(
     7 => ToInside::SelfTest,
     8 => ToInside::TarOut(TarOut { window: short(u)?, max_bytes: number(u)?, max_entries: short(u)? }),
     9 => ToInside::TarIn(TarIn { max_bytes: number(u)?, max_entries: short(u)? }),
-    10 => ToInside::List(List { window: short(u)?, depth: short(u)?, limit: short(u)?, path: path(u, known)? }),
+    10 => {
+      ToInside::List(List { window: short(u)?, depth: short(u)?, limit: short(u)?, path: path(u, known)? })
+    }
     11 | 12 => {
       let (mode, overwrite) = (u.int_in_range(0..=0o777)?, u.arbitrary()?);
       let size = if u.arbitrary()? { UNTIL_END } else { number(u)? };

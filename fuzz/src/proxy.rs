@@ -95,7 +95,8 @@ fn rule(bytes: &[u8]) {
     Rule::Exact(host) | Rule::Below(host) => host.clone(),
   };
   named(&base);
-  let hosts = [other.to_owned(), format!("a.{base}"), format!("a{base}"), base.to_string(), format!("a.b.{base}")];
+  let hosts =
+    [other.to_owned(), format!("a.{base}"), format!("a{base}"), base.to_string(), format!("a.b.{base}")];
   for host in hosts.iter().filter_map(|host| Host::parse(host).ok()) {
     let allowed = rule.allows(&host);
     match &rule {
@@ -177,7 +178,11 @@ fn reply_head(bytes: &[u8], seed: u8) {
     let Ok(read) = reply(head, is_head) else { continue };
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut other = httparse::Response::new(&mut headers);
-    assert_eq!(other.parse(&read.head), Ok(httparse::Status::Complete(read.head.len())), "as the client reads it");
+    assert_eq!(
+      other.parse(&read.head),
+      Ok(httparse::Status::Complete(read.head.len())),
+      "as the client reads it"
+    );
     let code = other.code.unwrap();
     assert_ne!(code, 101);
     if code >= 200 {
@@ -250,7 +255,8 @@ fn contains(bytes: &[u8], name: &[u8]) -> bool {
 fn made_hello(u: &mut Unstructured<'_>, seed: u8) -> Result<()> {
   let mut extensions = Vec::new();
   for _ in 0..u.int_in_range(0..=3u8)? {
-    let mut name = u.choose(&["a.example", "A.EXAMPLE", "a.example.", "b.example", "1.2.3.4", ""])?.as_bytes().to_vec();
+    let mut name =
+      u.choose(&["a.example", "A.EXAMPLE", "a.example.", "b.example", "1.2.3.4", ""])?.as_bytes().to_vec();
     if u.ratio(1, 8)? {
       name = messages::bytes(u, 300)?.to_vec();
     }

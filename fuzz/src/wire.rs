@@ -76,7 +76,8 @@ fn said(u: &mut Unstructured<'_>) -> Result<()> {
     let message = messages::to_inside(u, &words, &[])?;
     message.encode(&encoder(), op, &mut bytes).unwrap();
     let frame = Frame::whole(&bytes).unwrap();
-    let unnamed = matches!(message, ToInside::Exec(exec) if exec.argv.iter().next().is_none_or(|name| name.is_empty()));
+    let unnamed =
+      matches!(message, ToInside::Exec(exec) if exec.argv.iter().next().is_none_or(|name| name.is_empty()));
     let expected = if unnamed { Err(WireError::Invalid) } else { Ok(message) };
     assert_eq!(ToInside::decode(&frame), expected);
   }
@@ -105,7 +106,11 @@ fn segments(u: &mut Unstructured<'_>, seed: u8) -> Result<()> {
         let (kind, payload) = (u.arbitrary()?, messages::bytes(u, 4096)?);
         let mut frame = odd_frame(&encoder, 1, kind, None, payload);
         let at = u.int_in_range(0..=frame.len() - 1)?;
-        if u.arbitrary()? { frame.truncate(at) } else { frame[at] ^= 1 << u.int_in_range(0..=7u8)? }
+        if u.arbitrary()? {
+          frame.truncate(at)
+        } else {
+          frame[at] ^= 1 << u.int_in_range(0..=7u8)?
+        }
         all.extend(frame);
       }
       _ => {
@@ -152,7 +157,11 @@ fn heard(mut decoder: Decoder, bytes: &[u8], seed: u8, (holder, hellos): (Option
   own.frame(&mut last, kind, 5, |out| out.extend_from_slice(b"resynchronised")).unwrap();
   feed(&mut decoder, &last, &mut seen);
   let end = seen.pop().unwrap();
-  assert_eq!(end, (kind, KEY, FENCE, 5, b"resynchronised".to_vec()), "behind {passed} bytes and {zeros} zeros");
+  assert_eq!(
+    end,
+    (kind, KEY, FENCE, 5, b"resynchronised".to_vec()),
+    "behind {passed} bytes and {zeros} zeros"
+  );
   let whole = [bytes, &vec![0; zeros]].concat();
   let (expected, unknown) = expected(&whole, holder, hellos);
   assert_eq!(seen, expected);
@@ -205,6 +214,7 @@ fn frame(bytes: &[u8]) -> Option<(u8, u64, u64, u64, &[u8])> {
   let (kind, key, fence, op, length) = (bytes[5], number(8), number(16), number(24), word(32) as usize);
   let most = Kind::from_u8(kind).map_or(MAX_PAYLOAD, Kind::max_payload);
   let payload = bytes[HEADER..].get(..length).filter(|_| length <= most)?;
-  let right = word(44) == xxh3_64_with_seed(&bytes[..44], 0) as u32 && number(36) == xxh3_64_with_seed(payload, key);
+  let right =
+    word(44) == xxh3_64_with_seed(&bytes[..44], 0) as u32 && number(36) == xxh3_64_with_seed(payload, key);
   right.then_some((kind, key, fence, op, payload))
 }

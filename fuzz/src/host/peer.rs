@@ -65,7 +65,13 @@ impl Told {
 impl Plan {
   pub fn read(u: &mut Unstructured<'_>) -> Result<Self> {
     Ok(Self {
-      greeting: *u.choose(&[Greeting::Honest, Greeting::Honest, Greeting::Honest, Greeting::Late, Greeting::None])?,
+      greeting: *u.choose(&[
+        Greeting::Honest,
+        Greeting::Honest,
+        Greeting::Honest,
+        Greeting::Late,
+        Greeting::None,
+      ])?,
       capabilities: u.int_in_range(0..=63u64)?,
       beats: u.ratio(3, 4)?,
       reads: u.ratio(15, 16)?,
@@ -226,7 +232,8 @@ impl Peer {
         let mut bytes = Vec::new();
         for _ in 0..u.int_in_range(0..=4u8)? {
           let path = *u.choose(&[&b"d/a"[..], b"d/b", b"d/a/c", b"d/..", b"/d", b"d", b"e/a", b"d/\xff"])?;
-          Entry { kind: *u.choose(EntryKind::ALL)?, mode: u.arbitrary()?, size: messages::number(u)?, path }.write(&mut bytes);
+          Entry { kind: *u.choose(EntryKind::ALL)?, mode: u.arbitrary()?, size: messages::number(u)?, path }
+            .write(&mut bytes);
         }
         let offset = self.sent.insert((op, Stream::Output as u8), bytes.len() as u64).unwrap_or(0);
         self.say(op, &ToHost::Data(Data { stream: Stream::Output, offset, bytes: &bytes })).await;

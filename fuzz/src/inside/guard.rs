@@ -5,7 +5,8 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use seccompiler::{
-  BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
+  BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+  apply_filter,
 };
 
 /// `linux/sched.h`.
@@ -22,7 +23,8 @@ pub fn no_processes() {
     return;
   }
   // Of `clone`, what makes a process; `clone3`, which hides its flags, is missing, as for programs of engines' filters.
-  let process = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(CLONE_THREAD), 0).unwrap();
+  let process =
+    SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(CLONE_THREAD), 0).unwrap();
   let mut refused: BTreeMap<i64, Vec<SeccompRule>> =
     numbers::REFUSED.iter().map(|number| (*number, Vec::new())).collect();
   refused.insert(numbers::CLONE, vec![SeccompRule::new(vec![process]).unwrap()]);

@@ -10,8 +10,24 @@ use tempfile::TempDir;
 
 /// Paths of what is there, and some that are not.
 pub const PATHS: [&[u8]; 18] = [
-  b"", b"file", b"dir", b"dir/inner", b"out", b"out/secret", b"secret", b"up", b"up/outside/secret", b"root", b"fifo", b"closed",
-  b"closed/file", b"loop", b"new", b"new/deep/file", b"dir/twice", b"socket",
+  b"",
+  b"file",
+  b"dir",
+  b"dir/inner",
+  b"out",
+  b"out/secret",
+  b"secret",
+  b"up",
+  b"up/outside/secret",
+  b"root",
+  b"fifo",
+  b"closed",
+  b"closed/file",
+  b"loop",
+  b"new",
+  b"new/deep/file",
+  b"dir/twice",
+  b"socket",
 ];
 
 pub struct Place {
@@ -28,7 +44,9 @@ impl Place {
     let half = || RandomState::new().hash_one(0).to_ne_bytes();
     let secret: [u8; 16] = [half(), half()].concat().try_into().unwrap();
     let (workspace, outside) = (home.path().join("workspace"), home.path().join("outside"));
-    for folder in [&workspace, &workspace.join("dir"), &workspace.join("closed"), &outside, &outside.join("dir")] {
+    for folder in
+      [&workspace, &workspace.join("dir"), &workspace.join("closed"), &outside, &outside.join("dir")]
+    {
       fs::create_dir(folder).unwrap();
     }
     fs::write(outside.join("secret"), secret).unwrap();

@@ -93,7 +93,8 @@ pub(super) enum End {
 impl Supervisor {
   /// Everything is there but a holder.
   pub fn new(parts: Parts) -> Self {
-    let Parts { wires, link, door, workspace, launcher, processes, memory_kills, children, capabilities } = parts;
+    let Parts { wires, link, door, workspace, launcher, processes, memory_kills, children, capabilities } =
+      parts;
     Self {
       wires,
       door,
