@@ -71,6 +71,12 @@ export declare class DockerHandle {
   removeImage(id: string): Promise<Failure | null>
   /** Makes an internal network; `{ Id, gateway? }` as JSON. */
   createNetwork(name: string): Promise<Failure | string>
+  /** What the engine is and can enforce, as JSON. */
+  info(): Promise<Failure | string>
+  /** What an image brings along, as JSON. */
+  inspectImage(image: string): Promise<Failure | string>
+  /** Fetches an image. */
+  pullImage(image: string): Promise<Failure | null>
   /** Removes a network. */
   removeNetwork(id: string): Promise<Failure | null>
 }
@@ -109,6 +115,26 @@ export declare class LeaseStoreHandle {
   remove(key: string, fence: number): Promise<Failure | boolean>
   /** All records of an owner as JSON. */
   list(ownerId: string): Promise<Failure | string>
+}
+
+/** One call, for JavaScript to answer once. */
+export declare class OwnCall {
+  /** Name of the method. */
+  method(): string
+  /** Arguments as a JSON array. */
+  argumentsJson(): string
+  /** Number of the stream that is meant. */
+  stream(): number
+  /** The tar to save or unpack. */
+  tar(): ArchiveDownload | null
+  /** Answers with a value as JSON. False: nobody waits any more. */
+  answer(json: string): boolean
+  /** Answers with a piece of a tar, or null for its end. False: nobody waits any more. */
+  answerPiece(piece?: Uint8Array | undefined | null): boolean
+  /** Answers with a value as JSON, and bytes beside it. False: nobody waits any more. */
+  answerParts(json: string, parts: Array<Uint8Array>): boolean
+  /** Refuses; under `cause` JavaScript keeps the application's error. False: nobody waits any more. */
+  refuse(code: string, message: string, cause: number): boolean
 }
 
 /** A running command, or a file that is being read. */
@@ -157,24 +183,6 @@ export declare class SnapshotStoreHandle {
   save(key: string, metaJson: string): Failure | ArchiveUpload
   /** Removes the snapshot of a key, if there is one. */
   remove(key: string): Promise<Failure | null>
-}
-
-/** One call, for JavaScript to answer once. */
-export declare class StoreCall {
-  /** Name of the method. */
-  method(): string
-  /** Arguments as a JSON array. */
-  argumentsJson(): string
-  /** Number of the stream that is meant. */
-  stream(): number
-  /** The tar to save. */
-  tar(): ArchiveDownload | null
-  /** Answers with a value as JSON. False: nobody waits any more. */
-  answer(json: string): boolean
-  /** Answers with a piece of a tar, or null for its end. False: nobody waits any more. */
-  answerPiece(piece?: Uint8Array | undefined | null): boolean
-  /** Refuses; under `cause` JavaScript keeps the application's error. False: nobody waits any more. */
-  refuse(code: string, message: string, cause: number): boolean
 }
 
 /** The version of these exports. */
@@ -270,11 +278,14 @@ export interface FileUpload {
   contents: ArchiveUpload
 }
 
+/** A client that the application wrote; `double` where it says so of itself, and the optional methods that it has. */
+export declare function jsDockerClient(dispatch: (call: OwnCall) => void, double: boolean, optionalMethods: Array<string>): DockerHandle
+
 /** Leases in a store that the application wrote. */
-export declare function jsLeaseStore(dispatch: (call: StoreCall) => void): LeaseStoreHandle
+export declare function jsLeaseStore(dispatch: (call: OwnCall) => void): LeaseStoreHandle
 
 /** Snapshots in a store that the application wrote. */
-export declare function jsSnapshotStore(dispatch: (call: StoreCall) => void): SnapshotStoreHandle
+export declare function jsSnapshotStore(dispatch: (call: OwnCall) => void): SnapshotStoreHandle
 
 /** A listing. */
 export interface ListResult {

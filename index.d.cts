@@ -236,7 +236,7 @@ export interface EnvironmentOptions {
   checkpointMs?: number
   /**
    * `"enforced"` fails where the engine cannot enforce a control. Default with a real engine `"enforced"`, with the
-   * in-memory one `"best-effort"`.
+   * in-memory one and a client of the application's own `"best-effort"`.
    */
   assurance?: 'enforced' | 'best-effort'
   /** Whether tools that are neither ours nor declared may run in the application's process. Default `"deny"`. */
@@ -247,7 +247,7 @@ export interface EnvironmentOptions {
    * Whose leases `sweep` looks after; the same for processes that share a lease store. Default random for each process.
    */
   ownerId?: string
-  /** The engine. Default a client for `socketPath`. A client of the application's own is `UNSUPPORTED` as yet. */
+  /** The engine: a client of this package, or any object of this shape. Default a client for `socketPath`. */
   client?: DockerClient
   /** The engine's unix socket, where no `client` is given. Default `/var/run/docker.sock`. */
   socketPath?: string
@@ -1099,10 +1099,67 @@ export interface DockerListedContainer {
   Id: string
   /** Its labels. */
   Labels: Record<string, string>
+  /** Its names, each with a slash before it. A client of this package tells them. */
+  Names?: string[]
+  /** When it was created, in seconds since 1970. A client of this package tells it. */
+  Created?: number
+}
+
+/** What is read of an engine's `GET /info`. */
+export interface DockerEngineInfo {
+  /** Memory limits work. */
+  MemoryLimit: boolean
+  /** Swap can be limited. */
+  SwapLimit: boolean
+  /** Process limits work. */
+  PidsLimit: boolean
+  /** CPU quotas work. */
+  CpuCfsQuota: boolean
+  /** `name=seccomp,profile=default`, `name=rootless` … */
+  SecurityOptions: string[]
+  /** `"linux"`, or empty where the engine does not say. */
+  OSType: string
+}
+
+/** What is read of an image: containers inherit it. */
+export interface DockerImageInspection {
+  /** `sha256:…` of its configuration. */
+  Id: string
+  /** CPU architecture in Go's spelling, such as `amd64`. */
+  Architecture?: string
+  /** What it is configured to. */
+  Config?: {
+    /** `NAME=value`. */
+    Env?: string[] | null
+    /** Its labels. */
+    Labels?: Record<string, string> | null
+    /** Paths that it declares as volumes. */
+    Volumes?: Record<string, unknown> | null
+  }
 }
 
 /**
- * The Engine API as far as a sandbox needs it. Every method rejects with `SandboxError`: `DOCKER_UNAVAILABLE`,
+ * The Engine API as far as a sandbox needs it: what the clients of this package are, and what an environment takes as its
+ * `client`. An application may write one itself, as a class or an object, or wrap ours (`{ ...createNodeDockerClient(),
+ * exec: traced }`). Of such a client:
+ *
+ * - Sessions have the `exec` transport, and their files are written by `putArchive`. Commands get no input: `stdin` and
+ *   `spawn` are `UNSUPPORTED`. The output of `execStream` comes at its end.
+ * - `kind: "memory"` is a double, of which `assurance: "enforced"` is refused. With `kind: "node"`, `assurance` is
+ *   `"best-effort"` unless `"enforced"` is asked for. That needs `info`, `inspectImage` and inspections that are the
+ *   engine's whole replies, and is checked at every acquire: `UNSUPPORTED` says what is missing.
+ * - `createContainer` is passed more than `DockerCreateSpec` has: `name`, `entrypoint`, `hostname`, `ipcMode`, `runtime`,
+ *   `sysctls`, `ulimits`, `noHealthcheck` and `noLog`, with the meaning of the Engine API's fields. A client may leave out
+ *   what it does not know, at the price of that protection. Containers that it cannot tell the name of, by `Names` of the
+ *   list or `Name` of an inspection, are not removed by a `sweep`.
+ * - Commands are killed by this package (they carry `skipTerminate`); the client only stops waiting, at `timeoutMs` and
+ *   when `signal` fires.
+ * - What it rejects with keeps a `code` that is one of `SandboxErrorCode`; else a `statusCode` of 404 is `NOT_FOUND`, and
+ *   anything is `DOCKER_API`, with what it rejected with as `cause`. An answer of the wrong shape is `CONFIG_INVALID`. One
+ *   that does not come is `TIMEOUT`: after 60 s, for archives 120 s, for `pullImage` 30 min, for `exec` 30 s above its time
+ *   limit. At most 256 MiB pass as one archive.
+ *
+ * The rest is of the clients of this package. Every method rejects with `SandboxError`: `DOCKER_UNAVAILABLE`,
  * `NOT_FOUND` (404), `DOCKER_API` (the engine's message), `CONFIG_INVALID` (an argument), and what is named below.
  */
 export interface DockerClient {
@@ -1140,10 +1197,22 @@ export interface DockerClient {
   createNetwork(name: string): Promise<{ Id: string; gateway?: string }>
   /** Removes a network. */
   removeNetwork(id: string): Promise<void>
+  /** What the engine can enforce. A client without it cannot be had with `assurance: "enforced"`. */
+  info?(): Promise<DockerEngineInfo>
+  /**
+   * What an image brings along. Without it an image's volumes are not masked nor its variables dropped, and
+   * `assurance: "enforced"` cannot be had.
+   */
+  inspectImage?(image: string): Promise<DockerImageInspection>
+  /** Fetches an image. Without it `pull: "always"` is `UNSUPPORTED`, and images must be there already. */
+  pullImage?(image: string): Promise<void>
 }
 
 /** A client made by this package: it can stream archives too, and its methods need no `this`. */
 export interface SandboxDockerClient extends DockerClient {
+  info(): Promise<DockerEngineInfo>
+  inspectImage(image: string): Promise<DockerImageInspection>
+  pullImage(image: string): Promise<void>
   /**
    * Unpacks a tar, given as bytes (copied before the call returns) or piece by piece; memory does not grow with its
    * size. An iterable that throws breaks the upload off.

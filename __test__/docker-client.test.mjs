@@ -18,8 +18,9 @@ const execOptions = { cmd: ['/bin/true'], user: '', workingDir: '/', timeoutMs: 
 test('the client has every method of the interface, and its kind', () => {
   const { api, client, calls } = start({}, { socketPath: '/run/x.sock', apiVersion: 'v1.41' })
   const names =
-    'commitContainer createContainer createNetwork exec getArchive getArchiveStream inspectContainer killContainer kind ' +
-    'listContainers putArchive realpath removeContainer removeImage removeNetwork startContainer'
+    'commitContainer createContainer createNetwork exec getArchive getArchiveStream info inspectContainer ' +
+    'inspectImage killContainer kind listContainers pullImage putArchive realpath removeContainer removeImage ' +
+    'removeNetwork startContainer'
   assert.equal(Object.keys(client).toSorted().join(' '), names)
   assert.deepEqual([client.kind, api.createMemoryDockerClient().kind], ['node', 'memory'])
   assert.deepEqual(calls[0], ['dockerConnect', '{"socketPath":"/run/x.sock","apiVersion":"v1.41"}'])
@@ -43,6 +44,9 @@ test('methods need no this and answer as declared', async () => {
   assert.deepEqual(await commitContainer('c1', 'r', 't', { l: '1' }), { Id: 'sha256:image' })
   assert.deepEqual(await createNetwork('n'), { Id: 'n1', gateway: '172.18.0.1' })
   assert.deepEqual([await removeImage('i'), await removeNetwork('n1')], [undefined, undefined])
+  const { info, inspectImage, pullImage } = client
+  assert.deepEqual([await info(), await inspectImage('i')], [{ MemoryLimit: true }, { Id: 'sha256:i' }])
+  assert.equal(await pullImage('i'), undefined)
   assert.deepEqual(calls.slice(1), [
     ['createContainer', '{"image":"i","labels":{"a":"b"}}'],
     ['startContainer', 'c1'],
@@ -58,6 +62,9 @@ test('methods need no this and answer as declared', async () => {
     ['createNetwork', 'n'],
     ['removeImage', 'i'],
     ['removeNetwork', 'n1'],
+    ['info'],
+    ['inspectImage', 'i'],
+    ['pullImage', 'i'],
   ])
 })
 

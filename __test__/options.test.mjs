@@ -180,7 +180,7 @@ test('our own clients and stores cross as their handles', () => {
   assert.deepEqual([typeof leases.save, typeof snapshots.remove], ['function', 'function'])
 })
 
-test('an application’s own client: not yet; its own stores: called back; malformed ones: which method is missing', () => {
+test('an application’s own client and stores are called back; malformed ones: which method is missing', () => {
   const { binding, calls } = fakeBinding()
   const api = createApi(binding)
   const refusal = extra => {
@@ -194,22 +194,31 @@ test('an application’s own client: not yet; its own stores: called back; malfo
   // A copy may have methods of the application's own, so it is not taken for ours.
   const { exec: _exec, ...withoutExec } = api.createNodeDockerClient()
   const { save: _save, ...withoutSave } = api.createMemorySnapshotStore()
-  const own = /^UNSUPPORTED: Option client is an object of the application's own; this version takes only one made by/
-  assert.match(refusal({ client: { ...api.createNodeDockerClient() } }), own)
+  const { info: _info, pullImage: _pullImage, ...plain } = api.createMemoryDockerClient()
+  api.createDockerSandboxEnvironment({ workspace, client: plain })
   api.createDockerSandboxEnvironment({
     workspace,
+    client: { ...api.createNodeDockerClient() },
     leaseStore: { ...api.createMemoryLeaseStore() },
     snapshotStore: { ...api.createMemorySnapshotStore() },
   })
   const wrapped = calls.filter(([name]) => name.startsWith('js'))
   assert.deepEqual(
-    wrapped.map(([name, dispatch]) => [name, typeof dispatch]),
+    wrapped.map(([name, dispatch, ...rest]) => [name, typeof dispatch, ...rest]),
     [
+      ['jsDockerClient', 'function', true, ['inspectImage']],
+      ['jsDockerClient', 'function', false, ['info', 'inspectImage', 'pullImage']],
       ['jsLeaseStore', 'function'],
       ['jsSnapshotStore', 'function'],
     ],
   )
   assert.match(refusal({ client: withoutExec }), /^CONFIG_INVALID: Option client\.exec was undefined; .* a method/)
+  const kind = /^CONFIG_INVALID: Option client\.kind was .*; it must be "node" or "memory"\.$/
+  for (const value of [undefined, 'real', 5]) assert.match(refusal({ client: { ...plain, kind: value } }), kind)
+  assert.match(
+    refusal({ client: { ...plain, info: 5 } }),
+    /^CONFIG_INVALID: Option client\.info was 5; .* or absent\.$/,
+  )
   assert.match(refusal({ leaseStore: {} }), /^CONFIG_INVALID: Option leaseStore\.load was undefined/)
   assert.match(refusal({ snapshotStore: withoutSave }), /^CONFIG_INVALID: Option snapshotStore\.save was undefined/)
   for (const value of [null, 'node', 1]) assert.match(refusal({ client: value }), /^CONFIG_INVALID: Option client was/)

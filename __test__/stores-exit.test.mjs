@@ -1,15 +1,20 @@
-// Stores of the application's own and the end of what they live in: processes end by themselves, workers at any moment.
+// Stores and Docker clients of the application's own and the end of what they live in: processes end by themselves, workers at any moment.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 
 const SUPPORT = JSON.stringify(new URL('support/stores.mjs', import.meta.url).href)
+const CLIENTS = JSON.stringify(new URL('support/plain-client.mjs', import.meta.url).href)
+const ENTRY = JSON.stringify(new URL('../index.js', import.meta.url).href)
 const TIMEOUT_MS = 20_000
 
-/** Runs a program that finds the stores as `Leases` and `Snapshots`. Resolves to how it ended; it is killed if it does not. */
+/** Runs a program that finds a store of each kind, and a `client`. Resolves to how it ended; it is killed if it does not. */
 function runProgram(program) {
   const source = `const { Leases, Snapshots, environment } = await import(${SUPPORT})
+    const { PlainClient } = await import(${CLIENTS})
+    const { createMemoryDockerClient } = await import(${ENTRY})
+    const client = new PlainClient(createMemoryDockerClient())
     const leaseStore = new Leases()
     const snapshotStore = new Snapshots()
     const owner = environment({ leaseStore, snapshotStore, ownerId: 'o', leaseMs: 300 })
@@ -47,6 +52,30 @@ const PROGRAMS = {
     process.on('uncaughtException', error => { console.log(error); process.exit(0) })
     leaseStore.overrides.load = () => { setImmediate(() => { throw 'done' }); return never() }
     await owner.acquire({ runId: 'r' })`,
+  'a client that never answers a command, once the environment is closed': `
+    const closing = environment({ client })
+    const session = await closing.acquire({ runId: 'r' })
+    client.overrides.exec = () => { setImmediate(() => closing.close()); return never() }
+    session.exec({ command: 'true' }).catch(error => console.log(error.code === 'RELEASED' ? "done" : error))`,
+  'a client that answers no beat and no release': `
+    const session = await environment({ client, leaseMs: 300 }).acquire({ runId: 'r' })
+    client.overrides.removeContainer = () => { console.log("done"); return never() }
+    await Promise.race([session.release({ status: 'completed' }), new Promise(resolve => setTimeout(resolve, 300))])
+    process.exit(0)`,
+  'process.exit in the middle of a command of a client': `
+    const session = await environment({ client }).acquire({ runId: 'r' })
+    client.overrides.exec = () => { console.log("done"); process.exit(0) }
+    await session.exec({ command: 'true' })`,
+  'a client whose command throws when its signal fires': `
+    const session = await environment({ client }).acquire({ runId: 'r' })
+    const controller = new AbortController()
+    client.overrides.exec = (_id, { signal }) => {
+      signal.onabort = () => { throw 'done' }
+      setTimeout(() => controller.abort(), 50)
+      return never()
+    }
+    process.on('uncaughtException', error => { console.log(error); process.exit(0) })
+    await session.exec({ command: 'true', signal: controller.signal })`,
 }
 
 for (const [what, program] of Object.entries(PROGRAMS)) {
@@ -58,7 +87,7 @@ for (const [what, program] of Object.entries(PROGRAMS)) {
 // Bun's workers can be ended in the middle of native calls from 1.4 on.
 const workers = !process.versions.bun || Number(process.versions.bun.split('.')[1]) >= 4
 
-for (const what of ['load', 'beat', 'save', 'next']) {
+for (const what of ['load', 'beat', 'save', 'next', 'exec']) {
   test(`workers that end in the middle of "${what}" take nobody along`, { skip: !workers }, async () => {
     for (let n = 0; n < 20; n++) {
       const worker = new Worker(new URL('support/store-worker.mjs', import.meta.url), { workerData: { what } })

@@ -293,6 +293,16 @@ const ownSnapshots: SnapshotStore = {
   remove: async () => undefined,
 }
 createDockerSandboxEnvironment({ workspace: { id: 'w' }, leaseStore: new OwnLeases(), snapshotStore: ownSnapshots })
+
+// A Docker client of the application's own: a wrapper of ours, and one that has what an earlier version's interface had.
+createDockerSandboxEnvironment({ workspace: { id: 'w' }, client: { ...createNodeDockerClient(), kind: 'node' } })
+const { info: _info, inspectImage: _inspectImage, pullImage: _pullImage, ...earlier } = createNodeDockerClient()
+const plain: DockerClient = earlier
+createDockerSandboxEnvironment({ workspace: { id: 'w' }, client: plain })
+const { exec: _exec, ...partly } = earlier
+// @ts-expect-error a client has all the methods of the interface
+createDockerSandboxEnvironment({ workspace: { id: 'w' }, client: partly })
+
 const { list: _list, ...incomplete } = createFileLeaseStore({ directory: '/x' })
 // @ts-expect-error a store has all its methods
 createDockerSandboxEnvironment({ workspace: { id: 'w' }, leaseStore: incomplete })

@@ -13,7 +13,7 @@ const { toolsMaker } = require('./tools.cjs')
 const { allowlistProxyQuotaDefaults } = require('./defaults.cjs')
 
 /** The version of the native exports that js/ is written against. */
-const ABI = 3
+const ABI = 4
 
 /**
  * The whole public face over a native binding.

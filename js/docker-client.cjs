@@ -132,6 +132,19 @@ function archives(handle) {
 /** @param {DockerHandle} handle */
 function imagesAndNetworks(handle) {
   return {
+    async info() {
+      return JSON.parse(await settle(() => handle.info()))
+    },
+    /** @param {unknown} image */
+    async inspectImage(image) {
+      const name = nonEmptyString(image, 'The image')
+      return JSON.parse(await settle(() => handle.inspectImage(name)))
+    },
+    /** @param {unknown} image */
+    async pullImage(image) {
+      const name = nonEmptyString(image, 'The image')
+      await settle(() => handle.pullImage(name))
+    },
     /**
      * @param {unknown} container
      * @param {unknown} repo

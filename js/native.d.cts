@@ -51,6 +51,9 @@ export interface DockerHandle {
   realpath(id: string, path: string): Promise<Failure | string>
   commitContainer(id: string, repo: string, tag: string, labelsJson?: string | undefined): Promise<Failure | string>
   createNetwork(name: string): Promise<Failure | string>
+  info(): Promise<Failure | string>
+  inspectImage(image: string): Promise<Failure | string>
+  pullImage(image: string): Promise<Failure | null>
 }
 
 export interface LeaseStoreHandle {
@@ -66,13 +69,14 @@ export interface SnapshotStoreHandle {
   remove(key: string): Promise<Failure | null>
 }
 
-export interface StoreCall {
+export interface OwnCall {
   method(): string
   argumentsJson(): string
   stream(): number
   tar(): ArchiveDownload | null
   answer(json: string): boolean
   answerPiece(piece: Uint8Array | null): boolean
+  answerParts(json: string, parts: Uint8Array[]): boolean
   refuse(code: string, message: string, cause: number): boolean
 }
 
@@ -201,8 +205,9 @@ export interface NativeBinding {
   memorySnapshotStore(): SnapshotStoreHandle
   fileLeaseStore(directory: string): Failure | LeaseStoreHandle
   fileSnapshotStore(directory: string): Failure | SnapshotStoreHandle
-  jsLeaseStore(dispatch: (call: StoreCall) => void): LeaseStoreHandle
-  jsSnapshotStore(dispatch: (call: StoreCall) => void): SnapshotStoreHandle
+  jsDockerClient(dispatch: (call: OwnCall) => void, double: boolean, optionalMethods: string[]): DockerHandle
+  jsLeaseStore(dispatch: (call: OwnCall) => void): LeaseStoreHandle
+  jsSnapshotStore(dispatch: (call: OwnCall) => void): SnapshotStoreHandle
   securityDefaultsJson(): string
   prepareEnvironment(
     optionsJson: string,

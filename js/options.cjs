@@ -6,7 +6,8 @@ const { invalid } = require('./describe.cjs')
 const { isPlainObject, read, unreadable } = require('./arguments.cjs')
 const { encodeOptions } = require('./encode.cjs')
 const { readListener } = require('./events.cjs')
-const { leaseStoreDispatch, snapshotStoreDispatch } = require('./store-calls.cjs')
+const { CLIENT_METHODS, OPTIONAL_METHODS, clientDispatch } = require('./own-client.cjs')
+const { leaseStoreDispatch, snapshotStoreDispatch } = require('./own-stores.cjs')
 
 /** @typedef {import('./native.cjs').DockerHandle} DockerHandle */
 /** @typedef {import('./native.cjs').LeaseStoreHandle} LeaseStoreHandle */
@@ -32,10 +33,6 @@ const createRegistry = () => ({
   sessions: new WeakMap(),
 })
 
-const CLIENT_METHODS = (
-  'createContainer startContainer inspectContainer removeContainer killContainer listContainers putArchive getArchive ' +
-  'exec realpath commitContainer removeImage createNetwork removeNetwork'
-).split(' ')
 const LEASE_STORE_METHODS = ['load', 'save', 'remove', 'list']
 const SNAPSHOT_STORE_METHODS = ['load', 'save', 'remove']
 
@@ -53,7 +50,9 @@ function readEnvironmentOptions(binding, options, registry) {
   return {
     ...encodeOptions(rest),
     listener: readListener(objects.onEvent),
-    docker: ours(objects.client, 'client', registry.clients, CLIENT_METHODS, 'createNodeDockerClient()', refuseClient),
+    docker: ours(objects.client, 'client', registry.clients, CLIENT_METHODS, 'createNodeDockerClient()', client =>
+      ownClient(binding, client),
+    ),
     leases: ours(
       objects.leaseStore,
       'leaseStore',
@@ -119,13 +118,21 @@ function ours(value, name, known, methods, maker, wrap) {
   return wrap(value)
 }
 
-/** @returns {never} */
-function refuseClient() {
-  throw new SandboxError(
-    'UNSUPPORTED',
-    "Option client is an object of the application's own; this version takes only one made by createNodeDockerClient() " +
-      'or createMemoryDockerClient().',
-  )
+/**
+ * @param {import('./native.cjs').NativeBinding} binding
+ * @param {object} client
+ */
+function ownClient(binding, client) {
+  const kind = read(client, 'kind', 'Option client.kind')
+  if (kind !== 'node' && kind !== 'memory') throw invalid('Option client.kind', kind, '"node" or "memory"')
+  const optional = OPTIONAL_METHODS.filter(method => {
+    const member = read(client, method, `Option client.${method}`)
+    if (member !== undefined && typeof member !== 'function') {
+      throw invalid(`Option client.${method}`, member, 'a method, or absent')
+    }
+    return member !== undefined
+  })
+  return unwrap(() => binding.jsDockerClient(clientDispatch(client), kind === 'memory', optional))
 }
 
 module.exports = { createRegistry, readEnvironmentOptions }

@@ -101,8 +101,15 @@ pub const LEASE_CALL_TIMEOUT: Duration = Duration::from_secs(7);
 /// How long the application's own snapshot store may go without any progress. A store may send the whole snapshot
 /// elsewhere between its last piece and its answer.
 pub const SNAPSHOT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Calls of one store of the application's own that are under way at the same time; more wait for a place.
-pub const MAX_STORE_CALLS: usize = 256;
+/// How much longer than its command an `exec` of the application's own Docker client may take: for creating, starting and
+/// inspecting it, on an engine under a burst of starts.
+pub const OWN_EXEC_MARGIN: Duration = Duration::from_secs(30);
+/// How long such an `exec` may go on after its signal was aborted: enough to kill the command, as we do ourselves.
+pub const OWN_EXEC_ABORT_TIMEOUT: Duration = EXEC_KILL_TIMEOUT;
+/// How long its `pullImage` may take: a large image over a slow line.
+pub const OWN_PULL_TIMEOUT: Duration = Duration::from_mins(30);
+/// Calls of one store or client of the application's own that are under way at the same time; more wait for a place.
+pub const MAX_OWN_CALLS: usize = 256;
 
 /// Longest DNS name in bytes, without the dot at its end: 255 octets on the wire (RFC 1035, section 2.3.4).
 pub const MAX_HOST_BYTES: usize = 253;

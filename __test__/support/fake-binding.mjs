@@ -94,6 +94,9 @@ export function fakeBinding(overrides = {}) {
       realpath: method('realpath', (_id, path) => path),
       commitContainer: method('commitContainer', () => 'sha256:image'),
       createNetwork: method('createNetwork', () => '{"Id":"n1","gateway":"172.18.0.1"}'),
+      info: method('info', () => '{"MemoryLimit":true}'),
+      inspectImage: method('inspectImage', image => JSON.stringify({ Id: `sha256:${image}` })),
+      pullImage: method('pullImage', () => null),
     }
   }
 
@@ -239,7 +242,7 @@ export function fakeBinding(overrides = {}) {
   })
 
   const binding = {
-    abi: () => 3,
+    abi: () => 4,
     errorCodes: () => CODES.split(' '),
     CancelToken,
     InputPipe,
@@ -249,6 +252,7 @@ export function fakeBinding(overrides = {}) {
     memorySnapshotStore: () => snapshots(),
     fileLeaseStore: (...args) => answer('fileLeaseStore', args, () => leases()),
     fileSnapshotStore: (...args) => answer('fileSnapshotStore', args, () => snapshots()),
+    jsDockerClient: (...args) => answer('jsDockerClient', args, () => docker('own')),
     jsLeaseStore: (...args) => answer('jsLeaseStore', args, () => leases()),
     jsSnapshotStore: (...args) => answer('jsSnapshotStore', args, () => snapshots()),
     securityDefaultsJson: () => '{"image":"alpine:3.21","network":{"mode":"deny"}}',

@@ -1,5 +1,7 @@
-// A worker whose environment lives in stores of the worker's own, for the tests that end workers in the middle of calls.
+// A worker whose environment lives in stores, or on a Docker client, of the worker's own, for the tests that end workers in the middle of calls.
 import { parentPort, workerData } from 'node:worker_threads'
+import { createMemoryDockerClient } from '../../index.js'
+import { PlainClient } from './plain-client.mjs'
 import { Leases, Snapshots, environment, piecesOf } from './stores.mjs'
 
 const { what } = workerData
@@ -28,6 +30,11 @@ if (what === 'load') {
     await never()
   }
   session.release({ status: 'suspended' }).catch(ignore)
+} else if (what === 'exec') {
+  const client = new PlainClient(createMemoryDockerClient())
+  const session = await environment({ client, leaseStore, ownerId: 'o', leaseMs: 300 }).acquire({ runId: 'r' })
+  client.overrides.exec = () => (ready(), never())
+  session.exec({ command: 'true' }).catch(ignore)
 } else {
   const session = await owner.acquire({ runId: 'r' })
   await session.release({ status: 'suspended' })

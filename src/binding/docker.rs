@@ -12,10 +12,14 @@ use serde_json::json;
 use super::archive::{ArchiveDownload, ArchiveUpload};
 use super::cancel::{CancelToken, cancel_of};
 use super::convert::{copy, optional_integer, parse};
+use super::js_client::JsClient;
 use super::outcome::{Outcome, Promised, outcome, spawn};
+use super::own_calls::{Callbacks, Dispatch};
+use crate::cancel::Cancel;
 use crate::docker::client::Client;
 use crate::docker::memory::{MemoryEngine, MemoryOptions};
 use crate::docker::model::ContainerSpec;
+use crate::docker::own::OwnEngine;
 use crate::docker::{
   ArchiveBody, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin, get_whole_archive,
 };
@@ -62,6 +66,17 @@ pub fn memory_docker(options_json: String) -> Outcome<DockerHandle> {
     MemoryOptions::from_json(&options_json)
       .map(|options| DockerHandle { engine: Arc::new(MemoryEngine::new(options)) }),
   )
+}
+
+/// A client that the application wrote; `double` where it says so of itself, and the optional methods that it has.
+#[napi(
+  catch_unwind,
+  ts_args_type = "dispatch: (call: OwnCall) => void, double: boolean, optionalMethods: Array<string>"
+)]
+pub fn js_docker_client(dispatch: Dispatch, double: bool, optional_methods: Vec<String>) -> DockerHandle {
+  let calls = Callbacks::new(dispatch, "client", "client");
+  let client = JsClient::new(calls, double, optional_methods);
+  DockerHandle { engine: Arc::new(OwnEngine::new(Arc::new(client))) }
 }
 
 /// The options of the public `exec`.
@@ -112,7 +127,7 @@ impl DockerHandle {
   #[napi(catch_unwind)]
   pub fn kind(&self) -> &'static str {
     match self.engine.kind() {
-      EngineKind::Node => "node",
+      EngineKind::Node | EngineKind::Own => "node",
       EngineKind::Memory => "memory",
     }
   }
@@ -163,9 +178,7 @@ impl DockerHandle {
     let engine = self.engine();
     spawn(env, async move {
       let listed = engine.list_containers(&label).await?;
-      let shown: Vec<_> =
-        listed.iter().map(|found| json!({ "Id": found.id, "Labels": found.labels })).collect();
-      Ok(json!(shown).to_string())
+      Ok(json!(listed).to_string())
     })
   }
 
@@ -280,6 +293,27 @@ impl DockerHandle {
     })
   }
 
+  /// What the engine is and can enforce, as JSON.
+  #[napi(catch_unwind, ts_return_type = "Promise<Failure | string>")]
+  pub fn info<'env>(&self, env: &'env Env) -> Promised<'env, String> {
+    let engine = self.engine();
+    spawn(env, async move { Ok(json!(engine.info().await?).to_string()) })
+  }
+
+  /// What an image brings along, as JSON.
+  #[napi(catch_unwind, ts_return_type = "Promise<Failure | string>")]
+  pub fn inspect_image<'env>(&self, env: &'env Env, image: String) -> Promised<'env, String> {
+    let engine = self.engine();
+    spawn(env, async move { Ok(json!(engine.inspect_image(&image).await?).to_string()) })
+  }
+
+  /// Fetches an image.
+  #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
+  pub fn pull_image<'env>(&self, env: &'env Env, image: String) -> Promised<'env, Option<u32>> {
+    let engine = self.engine();
+    spawn(env, async move { engine.pull_image(&image, &Cancel::new()).await.map(nothing) })
+  }
+
   /// Removes a network.
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
   pub fn remove_network<'env>(&self, env: &'env Env, id: String) -> Promised<'env, Option<u32>> {
@@ -313,7 +347,7 @@ fn exec_request(options: ExecOptions) -> ExecRequest {
     timeout: Duration::from_millis(millis as u64),
     max_output_bytes: options.max_output_bytes as u64,
     stdin: Stdin::Empty,
-    cancel: crate::cancel::Cancel::new(),
+    cancel: Cancel::new(),
     skip_terminate: options.skip_terminate,
     marker: options.marker,
     extra_stderr_bytes: 0,

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use super::archive::ArchiveDownload;
-use super::store_calls::{Answer, Callbacks, Question, at_most};
+use super::own_calls::{Answer, Callbacks, Question, at_most};
 use super::watched_tar::Watched;
 use crate::error::Result;
 use crate::limits::{LEASE_CALL_TIMEOUT, SNAPSHOT_CALL_TIMEOUT};

@@ -12,7 +12,7 @@ use super::convert::{integer, optional_integer, parse};
 use super::docker::nothing;
 use super::js_stores::{JsLeaseStore, JsSnapshotStore};
 use super::outcome::{Outcome, Promised, outcome, spawn};
-use super::store_calls::{Callbacks, Dispatch};
+use super::own_calls::{Callbacks, Dispatch};
 use crate::error::{Result, fail, shown};
 use crate::store::file::{FileLeaseStore, FileSnapshotStore};
 use crate::store::lease::{LeaseRecord, LeaseStore, MemoryLeaseStore};
@@ -65,15 +65,17 @@ pub fn file_snapshot_store(directory: String) -> Outcome<SnapshotStoreHandle> {
 }
 
 /// Leases in a store that the application wrote.
-#[napi(catch_unwind, ts_args_type = "dispatch: (call: StoreCall) => void")]
+#[napi(catch_unwind, ts_args_type = "dispatch: (call: OwnCall) => void")]
 pub fn js_lease_store(dispatch: Dispatch) -> LeaseStoreHandle {
-  LeaseStoreHandle { store: Arc::new(JsLeaseStore::new(Callbacks::new(dispatch, "leaseStore"))) }
+  LeaseStoreHandle { store: Arc::new(JsLeaseStore::new(Callbacks::new(dispatch, "leaseStore", "store"))) }
 }
 
 /// Snapshots in a store that the application wrote.
-#[napi(catch_unwind, ts_args_type = "dispatch: (call: StoreCall) => void")]
+#[napi(catch_unwind, ts_args_type = "dispatch: (call: OwnCall) => void")]
 pub fn js_snapshot_store(dispatch: Dispatch) -> SnapshotStoreHandle {
-  SnapshotStoreHandle { store: Arc::new(JsSnapshotStore::new(Callbacks::new(dispatch, "snapshotStore"))) }
+  SnapshotStoreHandle {
+    store: Arc::new(JsSnapshotStore::new(Callbacks::new(dispatch, "snapshotStore", "store"))),
+  }
 }
 
 impl LeaseStoreHandle {

@@ -21,6 +21,9 @@ use crate::stream::frame::Channel;
 pub enum EngineKind {
   /// A real engine behind a socket.
   Node,
+  /// What an application's own client says to be a real engine. Nobody here can vouch for it, and it has only the public
+  /// methods: its commands get no input, and their output comes at their end.
+  Own,
   /// The deterministic double, which enforces nothing.
   Memory,
 }

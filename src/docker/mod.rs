@@ -1,7 +1,7 @@
 //! The Docker Engine API: what the product needs of it, over a unix socket.
 //!
 //! [`Engine`] is the interface, with the methods of the public `DockerClient`; [`client::Client`] speaks HTTP to a
-//! real engine, [`memory`] is the deterministic double.
+//! real engine, [`memory`] is the deterministic double, [`own`] a client that the application wrote.
 
 mod archive;
 pub mod attach;
@@ -18,6 +18,7 @@ pub mod memory;
 pub mod model;
 mod network;
 mod node;
+pub mod own;
 mod request;
 mod tap;
 mod terminate;

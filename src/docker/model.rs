@@ -139,6 +139,18 @@ pub struct HostConfig {
   pub readonly_rootfs: bool,
   /// Path → options of its tmpfs mounts.
   pub tmpfs: Option<BTreeMap<String, String>>,
+  /// Capabilities that were dropped.
+  pub cap_drop: Option<Vec<String>>,
+  /// Capabilities that were added.
+  pub cap_add: Option<Vec<String>>,
+  /// `no-new-privileges:true`, `seccomp=…` …
+  pub security_opt: Option<Vec<String>>,
+  /// All of the host's devices and capabilities.
+  pub privileged: bool,
+  /// Places of the host that are mounted.
+  pub binds: Option<Vec<String>>,
+  /// Whose shared memory it sees.
+  pub ipc_mode: String,
 }
 
 /// `Config` of an inspection, of a container or an image.
@@ -151,6 +163,8 @@ pub struct ContainerConfig {
   pub env: Option<Vec<String>>,
   /// Paths that the image declares as volumes.
   pub volumes: Option<BTreeMap<String, serde_json::Value>>,
+  /// `uid:gid`, or empty for root.
+  pub user: String,
 }
 
 /// What we read of `GET /images/{name}/json`.
@@ -210,7 +224,7 @@ pub struct Network {
 }
 
 /// What an engine can enforce, from `GET /info`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct EngineInfo {
   /// Memory limits work.

@@ -65,6 +65,7 @@ impl Container {
       labels: Some(image.config.labels.iter().chain([&spec.labels]).flatten().map(owned).collect()),
       env: Some(merge_env(image.config.env.as_deref().unwrap_or_default(), &spec.env)),
       volumes: image.config.volumes.clone(),
+      user: spec.user.clone(),
     };
     let image_id = image.id.clone();
     Ok(Self { id, name, spec, tree, ended: Cancel::new(), image_id, config, created, phase: Phase::Created })
@@ -134,6 +135,7 @@ impl Container {
         network_mode: spec.network_mode.clone(),
         readonly_rootfs: spec.readonly_rootfs,
         tmpfs: Some(spec.tmpfs.clone()),
+        ..HostConfig::default()
       },
       config: self.config.clone(),
     }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use self::leftovers::{Leftovers, PS_ARGS, Top};
 use self::script::SCRIPT;
 use super::client::Client;
-use super::engine::{ExecRequest, Stdin};
+use super::engine::{Engine, ExecRequest, Stdin};
 use super::request::{api_error, encode, segment};
 use crate::cancel::Cancel;
 use crate::error::{Error, Result, fail};
@@ -203,25 +203,50 @@ impl Client {
 
   /// Runs the script; its exit code.
   async fn run_script(&self, container: &str, cmd: Vec<String>, user: &str) -> Result<Option<i64>> {
-    let request = ExecRequest {
-      cmd,
-      user: user.to_owned(),
-      env: Vec::new(),
-      working_dir: "/".to_owned(),
-      timeout: EXEC_KILL_TIMEOUT,
-      max_output_bytes: SCRIPT_OUTPUT_BYTES,
-      stdin: Stdin::Empty,
-      // A cancelled command must still be killed.
-      cancel: Cancel::new(),
-      skip_terminate: true,
-      marker: None,
-      extra_stderr_bytes: 0,
-      clean_mark: None,
-      exclusive: false,
-      tap: None,
-    };
+    let request = script_request(cmd, user);
     // Boxed: running a command ends with this, which runs a command.
     Ok(Box::pin(self.run_exec(container, request)).await?.exit_code)
+  }
+}
+
+/// Kills what a command left, by the script alone and through any engine: without the engine's process list, and without
+/// raising a process limit that is used up.
+pub async fn kill_left(engine: &dyn Engine, container: &str, target: &Target) -> Result<()> {
+  let mut code = None;
+  for how in [How::Grep, How::Builtins] {
+    let ran = engine.exec(container, script_request(target.script(false, how), &target.user)).await;
+    match ran {
+      Ok(output) if output.exit_code == Some(0) => return Ok(()),
+      Ok(output) => code = output.exit_code,
+      Err(error) => {
+        return match engine.inspect_container(container).await {
+          Err(gone) if gone.is_not_found() => Ok(()),
+          Ok(found) if !found.state.running => Ok(()),
+          _ => Err(still_runs(container, &error)),
+        };
+      }
+    }
+  }
+  Err(still_runs(container, &format_args!("the killing script ended with {code:?}")))
+}
+
+fn script_request(cmd: Vec<String>, user: &str) -> ExecRequest {
+  ExecRequest {
+    cmd,
+    user: user.to_owned(),
+    env: Vec::new(),
+    working_dir: "/".to_owned(),
+    timeout: EXEC_KILL_TIMEOUT,
+    max_output_bytes: SCRIPT_OUTPUT_BYTES,
+    stdin: Stdin::Empty,
+    // A cancelled command must still be killed.
+    cancel: Cancel::new(),
+    skip_terminate: true,
+    marker: None,
+    extra_stderr_bytes: 0,
+    clean_mark: None,
+    exclusive: false,
+    tap: None,
   }
 }
 

@@ -18,6 +18,7 @@ use bytes::Bytes;
 pub use defaults::security_defaults;
 
 use crate::archive::Owner;
+use crate::docker::EngineKind;
 use crate::workspace::path::WorkspacePath;
 pub use crate::workspace::policy::ShellPolicy;
 pub use crate::workspace::source::HostSource;
@@ -186,6 +187,8 @@ pub struct Options {
   pub lease: Duration,
   /// What must hold.
   pub assurance: Assurance,
+  /// Whose client speaks to the engine.
+  pub engine: EngineKind,
   /// What of other tools.
   pub undeclared_tools: UndeclaredTools,
   /// Names of other tools that are allowed, sorted, each once.

@@ -90,6 +90,7 @@ impl Options {
       env: read_env(&root.get("env").hidden())?,
       lease: Duration::from_millis(root.get("leaseMs").whole_or_default(&LEASE_MS)?),
       assurance: read_assurance(&root.get("assurance"), engine)?,
+      engine,
       undeclared_tools: root
         .get("undeclaredTools")
         .choice(&[("deny", UndeclaredTools::Deny), ("allow", UndeclaredTools::Allow)])?
@@ -278,6 +279,8 @@ fn read_assurance(field: &Field<'_>, engine: EngineKind) -> Result<Assurance> {
       "Option assurance was \"enforced\", and the in-memory client enforces nothing; use \"best-effort\" or a Docker engine."
     )),
     (EngineKind::Memory, _) => Ok(Assurance::BestEffort),
+    // Nobody here can vouch for it: it must be asked for, and is then checked when a run is acquired.
+    (EngineKind::Own, given) => Ok(given.unwrap_or(Assurance::BestEffort)),
     (EngineKind::Node, given) => Ok(given.unwrap_or(Assurance::Enforced)),
   }
 }

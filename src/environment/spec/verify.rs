@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use super::{memory_bytes, mounts, nano_cpus};
+use crate::docker::EngineKind;
 use crate::docker::model::{EngineInfo, HostConfig, Inspection};
 use crate::environment::options::{Assurance, Options};
 use crate::error::{Result, fail};
@@ -16,6 +17,9 @@ pub fn verify(found: &Inspection, options: &Options) -> Result<()> {
   let (host, limits) = (&found.host_config, &options.limits);
   // Every engine names a network mode; an inspection without one is not an engine's.
   let partial = host.network_mode.is_empty();
+  if options.engine == EngineKind::Own && options.assurance == Assurance::Enforced {
+    verify_own(found, options, partial)?;
+  }
   let waived = partial || options.assurance == Assurance::BestEffort;
   let (memory, cpus) = (number(memory_bytes(limits)), number(nano_cpus(limits)));
   let pids = host.pids_limit.unwrap_or(0);
@@ -36,6 +40,42 @@ pub fn verify(found: &Inspection, options: &Options) -> Result<()> {
     return Err(differs(name, "read-only root file system", &false, &true));
   }
   verify_mounts(name, host, options)
+}
+
+/// A client of the application's own may leave out what it does not know: with `assurance: "enforced"` the engine's own
+/// inspection must show that it passed on the rest of the profile too.
+fn verify_own(found: &Inspection, options: &Options, partial: bool) -> Result<()> {
+  let host = &found.host_config;
+  if partial || host.tmpfs.is_none() {
+    return Err(fail!(
+      Unsupported,
+      "assurance is \"enforced\", and client.inspectContainer() tells too little to check the container: it must resolve to the engine's whole reply. Use assurance: \"best-effort\" otherwise."
+    ));
+  }
+  let has =
+    |list: &Option<Vec<String>>, wanted: &str| list.iter().flatten().any(|item| item.starts_with(wanted));
+  let some = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
+  let volumes = found.config.volumes.iter().flatten().map(|(path, _)| path);
+  let tmpfs = host.tmpfs.iter().flatten().map(|(path, _)| path).collect::<Vec<_>>();
+  let checks = [
+    (has(&host.cap_drop, "ALL") && !some(&host.cap_add), "dropped capabilities"),
+    (has(&host.security_opt, "no-new-privileges"), "no-new-privileges"),
+    (!has(&host.security_opt, "seccomp=unconfined"), "the seccomp profile"),
+    (!host.privileged, "an unprivileged container"),
+    (!some(&host.binds), "no mounts of the host"),
+    (host.ipc_mode == "none", "ipcMode none"),
+    (found.config.user == options.user.to_string(), "the user"),
+    (volumes.into_iter().all(|volume| tmpfs.contains(&volume)), "masked volumes of the image"),
+  ];
+  let missing: Vec<_> = checks.into_iter().filter(|(kept, _)| !kept).map(|(_, what)| what).collect();
+  if missing.is_empty() {
+    return Ok(());
+  }
+  Err(fail!(
+    Unsupported,
+    "assurance is \"enforced\", but the application's own client made a container without: {}. Pass every field of the spec on to the engine, or use assurance: \"best-effort\".",
+    missing.join(", ")
+  ))
 }
 
 fn verify_mounts(name: &str, host: &HostConfig, options: &Options) -> Result<()> {

@@ -30,7 +30,10 @@ const CAPABILITIES: Capabilities = Capabilities {
   race_free_paths: true,
 };
 
-/// And with an engine that has only the public `DockerClient`'s methods.
+/// Through a client of the application's own: files are written by archives, which see a path later than it was checked.
+const OWN_CAPABILITIES: Capabilities = Capabilities { race_free_paths: false, ..CAPABILITIES };
+
+/// And with a double, which has only the public `DockerClient`'s methods and no programs.
 const PLAIN_CAPABILITIES: Capabilities = Capabilities {
   transport: "exec",
   outcomes: &[Outcome::Exited, Outcome::TimedOut, Outcome::OutputLimit],
@@ -46,6 +49,8 @@ pub struct ExecSandbox {
   env: BTreeMap<String, String>,
   /// The engine runs real programs, so that scripts can do the work.
   scripts: bool,
+  /// Programs get input, and give output while they run.
+  streams: bool,
 }
 
 impl ExecSandbox {
@@ -56,9 +61,13 @@ impl ExecSandbox {
     owner: Owner,
     env: BTreeMap<String, String>,
   ) -> Self {
-    let scripts = engine.kind() == EngineKind::Node;
+    let (scripts, streams) = match engine.kind() {
+      EngineKind::Node => (true, true),
+      EngineKind::Own => (true, false),
+      EngineKind::Memory => (false, false),
+    };
     let user = format!("{}:{}", owner.uid, owner.gid);
-    Self { engine, container, user, owner, env, scripts }
+    Self { engine, container, user, owner, env, scripts, streams }
   }
 
   async fn explained<T>(&self, result: Result<T>) -> Result<T> {
@@ -101,7 +110,11 @@ impl ExecSandbox {
 #[async_trait]
 impl Sandbox for ExecSandbox {
   fn capabilities(&self) -> &Capabilities {
-    if self.scripts { &CAPABILITIES } else { &PLAIN_CAPABILITIES }
+    match (self.scripts, self.streams) {
+      (true, true) => &CAPABILITIES,
+      (true, false) => &OWN_CAPABILITIES,
+      (false, _) => &PLAIN_CAPABILITIES,
+    }
   }
 
   async fn read_file(
@@ -126,7 +139,8 @@ impl Sandbox for ExecSandbox {
     mode: u32,
     cancel: &Cancel,
   ) -> Result<()> {
-    if self.scripts {
+    // The script takes the contents as input.
+    if self.scripts && self.streams {
       return self.write(path, contents, mode, cancel).await;
     }
     let (engine, container) = (self.engine.as_ref(), self.container.as_str());

@@ -25,7 +25,7 @@ impl ExecSandbox {
     cancel: &Cancel,
   ) -> Result<ProcessEnd> {
     let begun = Instant::now();
-    if !self.scripts {
+    if !self.streams {
       return self.run_whole(command, output, cancel).await;
     }
     let (nonce, program) = (Nonce::new()?, command.program.clone());
@@ -57,7 +57,8 @@ impl ExecSandbox {
     Ok(told(result, output))
   }
 
-  /// The double has all output at once, so it comes in one piece at the end, and its cap counts.
+  /// The double and an application's own client have all output at once, so it comes in one piece at the end, and its cap
+  /// counts.
   async fn run_whole(&self, command: Command, output: &OutputWriter, cancel: &Cancel) -> Result<ProcessEnd> {
     let result = self.run(command, cancel).await?;
     output.push(OutputStream::Stdout, result.stdout.clone().into());

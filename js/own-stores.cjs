@@ -2,26 +2,30 @@
 'use strict'
 
 const { types } = require('node:util')
-const { SandboxError } = require('./errors.cjs')
 const { invalid } = require('./describe.cjs')
 const { read } = require('./arguments.cjs')
 const { download, isStream } = require('./archive-stream.cjs')
 const { copyBytes } = require('./bytes.cjs')
-const { keepCause } = require('./causes.cjs')
 const { encodeStrictly } = require('./encode.cjs')
+const { RESULT, answer, argumentsOf, dispatcher, theirs } = require('./own-calls.cjs')
 
-/** @typedef {import('./native.cjs').StoreCall} StoreCall */
-/** @typedef {Record<string, (call: StoreCall) => Promise<void>>} Methods */
+/** @typedef {import('./own-calls.cjs').Side} Side */
 
-/** What the application's store threw or rejected with, in contrast to what we find wrong with its answers. */
-class StoreFailure extends Error {}
+/** @type {Side} */
+const LEASES = { option: 'leaseStore', what: 'store', codeOf: () => 'CONFIG_INVALID' }
+/** @type {Side} */
+const SNAPSHOTS = {
+  ...LEASES,
+  option: 'snapshotStore',
+  nameOf: method => (method === 'next' ? 'snapshotStore.load() tar.next()' : `snapshotStore.${method}()`),
+}
 
 /**
  * What the native part calls a lease store of the application's own through.
  * @param {any} store its methods were looked at; they are called as methods, since applications write classes
  */
 const leaseStoreDispatch = store =>
-  dispatcher('leaseStore', {
+  dispatcher(LEASES, {
     async load(call) {
       const [key] = argumentsOf(call)
       answer(call, (await theirs(() => store.load(key))) ?? null)
@@ -57,7 +61,7 @@ function snapshotStoreDispatch(store) {
     // How a tar that nobody reads any more ends is nobody's business; its error would end the process.
     tar?.return(undefined).catch(() => undefined)
   }
-  return dispatcher('snapshotStore', {
+  return dispatcher(SNAPSHOTS, {
     async load(call) {
       const [key] = argumentsOf(call)
       const found = (await theirs(() => store.load(key))) ?? null
@@ -92,93 +96,6 @@ function snapshotStoreDispatch(store) {
       answer(call, null)
     },
   })
-}
-
-/** What a method resolved to, for messages. */
-const RESULT = 'its result'
-
-/**
- * @param {'leaseStore' | 'snapshotStore'} option
- * @param {Methods} methods
- * @returns {(call: StoreCall) => void} never throws: an exception there would end the process
- */
-const dispatcher = (option, methods) => call => {
-  run(option, methods, call).catch(() => undefined)
-}
-
-/**
- * @param {string} option
- * @param {Methods} methods
- * @param {StoreCall} call
- */
-async function run(option, methods, call) {
-  const method = call.method()
-  try {
-    await methods[method]?.(call)
-  } catch (error) {
-    const name = method === 'next' ? `${option}.load() tar.next()` : `${option}.${method}()`
-    refuse(call, name, error)
-  }
-}
-
-/**
- * @param {StoreCall} call
- * @param {string} name
- * @param {unknown} error
- */
-function refuse(call, name, error) {
-  const thrown = error instanceof StoreFailure ? error.cause : error
-  if (thrown instanceof SandboxError) {
-    call.refuse(thrown.code, `${name}: ${thrown.message}`, error === thrown ? NO_CAUSE : keepCause(thrown))
-    return
-  }
-  // What it says may be a secret, such as the address of a database with its password.
-  const message = `${name} of the application's own store failed${kindOf(thrown)}; the cause is what it failed with.`
-  call.refuse('CONFIG_INVALID', message, keepCause(thrown))
-}
-
-/** No error is kept under this number. */
-const NO_CAUSE = 0
-
-const WORD = /^[A-Za-z][\w$]{0,63}$/
-
-/**
- * Name and code of an error, where it has words for them.
- * @param {any} error
- */
-function kindOf(error) {
-  try {
-    const words = [error.name, error.code].filter(word => typeof word === 'string' && WORD.test(word))
-    return words.length > 0 ? ` with ${words.join(' ')}` : ''
-  } catch {
-    // Null, undefined, or a getter that throws.
-    return ''
-  }
-}
-
-/**
- * Runs the application's code: whatever it does is its own failure.
- * @template T
- * @param {() => T | Promise<T>} call
- * @returns {Promise<T>}
- */
-async function theirs(call) {
-  try {
-    return await call()
-  } catch (error) {
-    throw new StoreFailure('', { cause: error })
-  }
-}
-
-/** @param {StoreCall} call */
-const argumentsOf = call => JSON.parse(call.argumentsJson())
-
-/**
- * @param {StoreCall} call
- * @param {unknown} value
- */
-function answer(call, value) {
-  call.answer(encodeStrictly(value, RESULT))
 }
 
 /** @param {unknown} value */

@@ -1,4 +1,4 @@
-//! Calls of a store that the application wrote. Each goes to JavaScript through a weak threadsafe function, which never
+//! Calls of a store or Docker client that the application wrote. Each goes to JavaScript through a weak threadsafe function, which never
 //! keeps a process alive, as an object that JavaScript answers when it can. Nothing is read from what the callback
 //! returns or throws, and a call ends however JavaScript fares: answered, refused, forgotten, too late, or torn down with
 //! its environment.
@@ -18,48 +18,50 @@ use super::archive::ArchiveDownload;
 use super::convert::copy;
 use super::outcome::Thrown;
 use crate::error::{Error, ErrorCode, Result, fail, shown};
-use crate::limits::MAX_STORE_CALLS;
+use crate::limits::MAX_OWN_CALLS;
 
 /// Calls on their way to the JavaScript thread: all that may be under way, and as many notices of streams that ended.
-const QUEUE: usize = 2 * MAX_STORE_CALLS;
+const QUEUE: usize = 2 * MAX_OWN_CALLS;
 /// How often a call that waits looks whether its JavaScript environment is still there. One that is torn down drops what
 /// was queued without a word.
 const ALIVE_CHECK: Duration = Duration::from_millis(250);
 
-/// JavaScript's side of a store: a function that takes a [`StoreCall`].
-pub type Dispatch = ThreadsafeFunction<StoreCall, UnknownReturnValue, StoreCall, Status, false, true, QUEUE>;
+/// JavaScript's side: a function that takes a [`OwnCall`].
+pub type Dispatch = ThreadsafeFunction<OwnCall, UnknownReturnValue, OwnCall, Status, false, true, QUEUE>;
 
-/// What a store answered.
+/// What the application answered.
 pub enum Answer {
   /// A value as JSON.
   Json(String),
+  /// A value as JSON, and bytes beside it.
+  Parts(String, Vec<Bytes>),
   /// A piece of a tar.
   Piece(Bytes),
   /// The end of a tar.
   End,
 }
 
-/// What is asked of a store.
+/// What is asked of the application.
 pub struct Question {
   /// Name of the method.
   pub method: &'static str,
-  /// The tar that is read or was saved: the number of its stream.
+  /// The tar that is read or was saved, or the command that runs: the number that later questions name it by.
   pub stream: u32,
   /// Arguments as a JSON array.
   pub arguments: String,
-  /// The tar that is to be saved.
+  /// The tar that is to be saved or unpacked.
   pub tar: Option<ArchiveDownload>,
 }
 
 /// One call, for JavaScript to answer once.
 #[napi]
-pub struct StoreCall {
+pub struct OwnCall {
   question: Question,
   tell: Mutex<Option<oneshot::Sender<Result<Answer>>>>,
 }
 
 #[napi]
-impl StoreCall {
+impl OwnCall {
   /// Name of the method.
   #[napi(catch_unwind)]
   pub fn method(&self) -> &'static str {
@@ -78,7 +80,7 @@ impl StoreCall {
     self.question.stream
   }
 
-  /// The tar to save.
+  /// The tar to save or unpack.
   #[napi(catch_unwind)]
   pub fn tar(&self) -> Option<ArchiveDownload> {
     self.question.tar.clone()
@@ -96,11 +98,19 @@ impl StoreCall {
     self.end(Ok(piece.map_or(Answer::End, |piece| Answer::Piece(copy(&piece)))))
   }
 
+  /// Answers with a value as JSON, and bytes beside it. False: nobody waits any more.
+  #[napi(catch_unwind)]
+  pub fn answer_parts(&self, json: String, parts: Vec<Uint8Array>) -> bool {
+    self.end(Ok(Answer::Parts(json, parts.iter().map(copy).collect())))
+  }
+
   /// Refuses; under `cause` JavaScript keeps the application's error. False: nobody waits any more.
   #[napi(catch_unwind)]
   pub fn refuse(&self, code: String, message: String, cause: u32) -> bool {
-    // A conflict over a run is ours to find; every other code a store may use.
-    let known = ErrorCode::ALL.iter().find(|known| known.as_str() == code && **known != ErrorCode::Conflict);
+    // A conflict over a run is ours to find; an engine's over a name is its own.
+    let known = ErrorCode::ALL.iter().find(|known| {
+      known.as_str() == code && (**known != ErrorCode::Conflict || self.question.method == "createContainer")
+    });
     let error = Error::new(known.copied().unwrap_or(ErrorCode::ConfigInvalid), message);
     self.end(Err(error.with_source(Thrown(cause))))
   }
@@ -111,18 +121,20 @@ impl StoreCall {
   }
 }
 
-/// A store of the application's own.
+/// A store or client of the application's own.
 pub struct Callbacks {
   dispatch: Dispatch,
   places: Semaphore,
   /// The option that it was passed as, for messages.
   option: &'static str,
+  /// What it is, for messages.
+  what: &'static str,
 }
 
 impl Callbacks {
-  /// A store behind a dispatcher.
-  pub fn new(dispatch: Dispatch, option: &'static str) -> Self {
-    Self { dispatch, places: Semaphore::new(MAX_STORE_CALLS), option }
+  /// The `what` ("store", "client") that was passed as `option`, behind a dispatcher.
+  pub fn new(dispatch: Dispatch, option: &'static str, what: &'static str) -> Self {
+    Self { dispatch, places: Semaphore::new(MAX_OWN_CALLS), option, what }
   }
 
   /// Asks, and waits for the answer until `patience` ends.
@@ -145,9 +157,10 @@ impl Callbacks {
       () = self.torn_down() => Err(self.gone(method)),
       passed = patience => Err(fail!(
         Timeout,
-        "{} did not answer within {} s. Check that the store settles every promise that it returns.",
+        "{} did not answer within {} s. Check that the {} settles every promise that it returns.",
         self.name(method),
-        passed.as_secs()
+        passed.as_secs(),
+        self.what
       )),
     }
   }
@@ -173,7 +186,7 @@ impl Callbacks {
 
   fn send(&self, question: Question, tell: Option<oneshot::Sender<Result<Answer>>>) -> Result<()> {
     let method = question.method;
-    let call = StoreCall { question, tell: Mutex::new(tell) };
+    let call = OwnCall { question, tell: Mutex::new(tell) };
     let mode = ThreadsafeFunctionCallMode::NonBlocking;
     // With a return value asked for, what the callback throws comes here; without, it would end the process.
     match self.dispatch.call_with_return_value(call, mode, |_, _| Ok(())) {
@@ -197,16 +210,18 @@ impl Callbacks {
   fn gone(&self, method: &str) -> Error {
     fail!(
       Released,
-      "{} could not be called: the JavaScript environment that the store lives in has ended.",
-      self.name(method)
+      "{} could not be called: the JavaScript environment that the {} lives in has ended.",
+      self.name(method),
+      self.what
     )
   }
 
   fn unanswered(&self, method: &str) -> Error {
     fail!(
       Timeout,
-      "{} was never answered: its promise can settle no more. Check that the store settles every promise that it returns.",
-      self.name(method)
+      "{} was never answered: its promise can settle no more. Check that the {} settles every promise that it returns.",
+      self.name(method),
+      self.what
     )
   }
 }
