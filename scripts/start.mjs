@@ -1,12 +1,21 @@
-// `npm start`: runs the example agent, on the best engine that there is.
+// `npm start`: runs an example, on the best engine that there is.
 //
-//   node scripts/start.mjs
+//   node scripts/start.mjs [name] [words]   examples/name.ts with these words; without a name, agent
 
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { build, isBuildNeeded } from './build.mjs'
 import { findEngine, findRunning } from './lib/find-engine.mjs'
 import { ROOT, run } from './lib/run.mjs'
 import { setup } from './setup.mjs'
+
+const [name = 'agent', ...words] = process.argv.slice(2)
+const example = join(ROOT, 'examples', `${name}.ts`)
+if (!existsSync(example)) {
+  const names = readdirSync(join(ROOT, 'examples')).filter(file => file.endsWith('.ts'))
+  console.error(`There is no example ${name}; there are ${names.map(file => file.slice(0, -3)).join(', ')}.`)
+  process.exit(2)
+}
 
 const needsBuild = isBuildNeeded()
 await setup({ build: needsBuild, engine: !(await findRunning()), optionalEngine: true })
@@ -17,7 +26,7 @@ else console.log(`Engine: ${from} (${socketPath})\n`)
 
 const image = process.env.SANDBOX_IMAGE ?? 'alpine:3.21'
 const env = reason ? { SANDBOX_MEMORY: '1' } : { SANDBOX_SOCKET: socketPath, SANDBOX_IMAGE: image }
-const { code } = await run(join(ROOT, 'node_modules/.bin/bun'), [join(ROOT, 'examples/agent.ts')], { env })
+const { code } = await run(join(ROOT, 'node_modules/.bin/bun'), [example, ...words], { env })
 await stop?.()
 process.exitCode = code
 
