@@ -11,7 +11,7 @@ import { socketPath } from './live.mjs'
 const HEAD_END = '\r\n\r\n'
 
 /**
- * Starts one. A rule is `{ method, path, status, body }`: `method` and `path` (a pattern, without version) say which
+ * Starts one. A rule is `{ method, path, status, body }`: `method` (if any) and `path` (a pattern, without version) say which
  * requests it is for; it refuses them with `status`, or lets `body` change the parsed JSON of the reply. Resolves to
  * `{ socketPath, log, streams, close }`: `log` has `METHOD path` of every request, `streams` the raw streams that are open.
  */
@@ -59,7 +59,7 @@ function answer(proxy, socket, head, rest) {
   const [method, url] = first.split(' ')
   const bare = url.replace(/^\/v1\.\d+/, '')
   proxy.log.push(`${method} ${bare}`)
-  const rule = proxy.rules.find(one => one.method === method && one.path.test(bare))
+  const rule = proxy.rules.find(one => (!one.method || one.method === method) && one.path.test(bare))
   if (rule?.status) {
     socket.resume().end(reply(rule.status, { message: 'denied by policy' }))
     return

@@ -52,7 +52,7 @@ async function invoke(agent, state, { abortSignal }) {
     await loop(agent, state, session, abortSignal)
   } catch (thrown) {
     error = thrown
-    state.status = abortSignal?.aborted ? 'cancelled' : 'failed'
+    state.status = statusOf(abortSignal)
     state.error = { name: thrown?.name, code: thrown?.code, message: String(thrown?.message ?? thrown) }
   } finally {
     // A rejection here would replace the result, as in the runtime; so it is not caught.
@@ -61,6 +61,12 @@ async function invoke(agent, state, { abortSignal }) {
   }
   if (error instanceof ConflictError || (error && !session)) throw error
   return clone(state)
+}
+
+/** A run that reached its own deadline has timed out; `AbortSignal.timeout` says so in its reason. */
+function statusOf(abortSignal) {
+  if (!abortSignal?.aborted) return 'failed'
+  return abortSignal.reason?.name === 'TimeoutError' ? 'timed_out' : 'cancelled'
 }
 
 /** Field by field against the stored binding, and the fingerprint of the session's manifest anew. */

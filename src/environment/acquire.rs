@@ -17,7 +17,7 @@ use super::session::Session;
 use super::snapshot;
 use super::spec;
 use super::status;
-use crate::cancel::Cancel;
+use crate::cancel::{Cancel, cancelled};
 use crate::clock::now_ms;
 use crate::docker::ByteStream;
 use crate::docker::model::Inspection;
@@ -160,11 +160,18 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
       return restore(core, record, why, cancel).await;
     }
   };
+  cancel.check(WHAT)?;
   // The workspace may change from now on.
   let kept = record.snapshot_state;
   let record = take_over(core, LeaseRecord { snapshot_state: outdated(kept), ..record }).await?;
   let taken = beating(core, &record, continue_in(core, &found, carrier, &record, before)).await;
   match taken {
+    Ok(sandbox) if cancel.is_cancelled() => {
+      // Nothing was done in it: whoever asks next finds it as it was.
+      sandbox.detach();
+      hand_over(core, LeaseRecord { holder: None, snapshot_state: kept, ..record }).await;
+      Err(cancelled(WHAT))
+    }
     Ok(sandbox) => {
       let how = if before == Previous::Nobody { How::Resumed } else { How::TakenOver };
       Ok((Session::open(Arc::clone(core), record, sandbox, None), how))
@@ -213,6 +220,10 @@ async fn give_up(core: &Core, mut record: LeaseRecord) {
   if let Some(holder) = &mut record.holder {
     holder.heartbeat_at = 0;
   }
+  hand_over(core, record).await;
+}
+
+async fn hand_over(core: &Core, record: LeaseRecord) {
   if let Err(error) = core.leases.save(&record, Some(record.fence)).await {
     core.events.left(Some(&record.run_id), Resource::Lease, &record.key, &error);
   }

@@ -118,22 +118,33 @@ pub async fn remove_everything(core: &Core, record: &mut LeaseRecord) -> Result<
     "failed".clone_into(&mut record.status);
   }
   // First of all it is on record that this run has ended; a new holder finishes it instead of resuming it.
-  if !core.leases.save(record, Some(record.fence)).await? {
-    return Err(held(&record.run_id));
+  match core.leases.save(record, Some(record.fence)).await {
+    Ok(true) => {}
+    Ok(false) => return Err(held(&record.run_id)),
+    Err(error) => {
+      let_go(core, record).await;
+      return Err(error);
+    }
   }
-  match beating(core, record, remove_resources(core, record)).await {
+  let removed = match beating(core, record, remove_resources(core, record)).await {
     Ok(()) => {
       let removed = core.leases.remove(&record.key, record.fence).await;
       tell_left(core, record, Resource::Lease, &record.key, removed.map(drop))
     }
-    Err(error) => {
-      record.holder = None;
-      let saved = core.leases.save(record, Some(record.fence)).await;
-      // The caller gets the first error; this one is only told.
-      let _told = tell_left(core, record, Resource::Lease, &record.key, saved.map(drop));
-      Err(error)
-    }
+    Err(error) => Err(error),
+  };
+  if removed.is_err() {
+    let_go(core, record).await;
   }
+  removed
+}
+
+/// Takes this holder off the record of a run that it could not finish, so that the next one need not wait for its silence.
+async fn let_go(core: &Core, record: &mut LeaseRecord) {
+  record.holder = None;
+  let saved = core.leases.save(record, Some(record.fence)).await;
+  // The caller gets the first error; this one is only told.
+  let _told = tell_left(core, record, Resource::Lease, &record.key, saved.map(drop));
 }
 
 /// Makes sure that nobody else holds a run that has ended, then removes all that it had, a container included that an

@@ -143,7 +143,7 @@ impl Session {
     self.check_fence().await?;
     let either = self.0.life.child();
     let ended = match caller.pass_on(&either, operation(either.clone())).await {
-      Err(error) => Err(self.judge(error).await),
+      Err(error) => Err(self.judge(error, caller).await),
       ended => ended,
     };
     match ended {
@@ -167,11 +167,15 @@ impl Session {
     )
   }
 
-  /// What an operation's error means. Its container is lost to a holder who slept while another took the run over, and
-  /// to nobody else.
-  async fn judge(&self, error: Error) -> Error {
-    let lost = error.code() == ErrorCode::ContainerLost && !self.is_released();
-    if lost && matches!(self.0.claim.is_held().await, Ok(false)) {
+  /// What an operation's error means. To a holder who slept while another took the run over, its container is lost, or its
+  /// operation was ended by a heartbeat that found out first; the same errors mean what they say to everybody else.
+  async fn judge(&self, error: Error, caller: &Cancel) -> Error {
+    let perhaps = match error.code() {
+      ErrorCode::ContainerLost => true,
+      ErrorCode::Cancelled | ErrorCode::Released => !caller.is_cancelled(),
+      _ => false,
+    };
+    if perhaps && !self.is_released() && matches!(self.0.claim.is_held().await, Ok(false)) {
       return self.taken_over().with_source(error);
     }
     self.look_for_loss(&error);
