@@ -75,6 +75,8 @@ pub const HOLDER_SILENCE: Duration = Duration::from_secs(20);
 pub const MAX_STARTS: usize = 8;
 /// How often a holder renews.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
+/// A holder that seems silent is looked at again after so long: a heartbeat comes meanwhile if it lives.
+pub const SECOND_LOOK: Duration = Duration::from_secs(6);
 
 /// Resolving a path takes as long as one exec; a container starved of CPU may need longer.
 pub const REALPATH_TIMEOUT: Duration = Duration::from_secs(10);

@@ -12,8 +12,10 @@ use sandbox_docker::docker::{ByteStream, Engine, EngineKind};
 use sandbox_docker::environment::acquire::{AcquireRequest, acquire};
 use sandbox_docker::environment::core::{Core, Parts};
 use sandbox_docker::environment::event::Events;
+use sandbox_docker::environment::operations::ExecArguments;
 use sandbox_docker::environment::options::Options;
 use sandbox_docker::environment::session::Session;
+use sandbox_docker::environment::sweep::{SweepReport, sweep};
 use sandbox_docker::error::{Error, ErrorCode, Result};
 use sandbox_docker::store::lease::{LeaseRecord, LeaseStore, MemoryLeaseStore, SnapshotState, run_key};
 use sandbox_docker::store::snapshot::{MemorySnapshotStore, Snapshot, SnapshotMeta, SnapshotStore};
@@ -318,6 +320,75 @@ async fn close_waits_for_an_acquire_that_it_ends() {
   assert_eq!(world.containers().await, [""; 0]);
   let session = world.acquire(&world.core()).await.unwrap();
   assert_eq!(size(&session, "kept").await.unwrap(), 1);
+}
+
+/// The holder's heartbeats say another time than the one who reads them has: they come all the same.
+fn beats_of_another_clock(world: &World) {
+  let beats = AtomicU32::new(0);
+  world.leases.on_save(move |inner, record| {
+    let mut record = record.clone();
+    record.holder.as_mut()?.heartbeat_at = 1 + u64::from(beats.fetch_add(1, Ordering::Relaxed));
+    record.expires_at = 1;
+    futures_util::FutureExt::now_or_never(inner.save(&record, Some(record.fence)))
+  });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_clock_is_behind_is_alive_while_it_beats() {
+  let world = World::new("{}");
+  let session = world.acquire(&world.core()).await.unwrap();
+  beats_of_another_clock(&world);
+  tokio::time::sleep(Duration::from_secs(6)).await;
+  let record = world.leases.record().await.unwrap();
+  assert_eq!((record.holder.unwrap().heartbeat_at, record.expires_at), (1, 1));
+  assert_eq!(code(world.acquire(&world.core()).await), ErrorCode::Conflict);
+  let report = sweep(&world.core()).await.unwrap();
+  assert_eq!(report, SweepReport::default());
+  assert_eq!(size(&session, "seed").await.unwrap(), 1);
+
+  // Once its beats come no more it is silent, whatever its clock said.
+  world.leases.on_save(|_, _| Some(Err(broken())));
+  tokio::time::sleep(Duration::from_secs(6)).await;
+  let waiting = tokio::time::Instant::now();
+  world.leases.on_save(|_, record| (record.fence == 1).then(|| Err(broken())));
+  assert_eq!(code(world.acquire(&world.core()).await), ErrorCode::LeaseExpired);
+  assert!(waiting.elapsed() >= Duration::from_secs(6));
+  assert_eq!(code(size(&session, "seed").await), ErrorCode::Conflict);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_ends_the_second_look_at_a_silent_holder() {
+  let world = World::new("{}");
+  let _session = world.acquire(&world.core()).await.unwrap();
+  beats_of_another_clock(&world);
+  tokio::time::sleep(Duration::from_secs(6)).await;
+  let (cancel, core) = (Cancel::new(), world.core());
+  let aborted = async {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    cancel.cancel();
+  };
+  let request = request();
+  let (acquired, ()) = tokio::join!(acquire(&core, &request, &cancel), aborted);
+  assert_eq!(code(acquired), ErrorCode::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_a_heartbeat_ends_says_that_the_run_was_taken_over() {
+  let world = World::new("{}");
+  let session = world.acquire(&world.core()).await.unwrap();
+  let never = Cancel::new();
+  let sleep =
+    ExecArguments { command: "sleep".to_owned(), args: vec!["9".to_owned()], ..ExecArguments::default() };
+  let stolen = async {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let record = world.leases.record().await.unwrap();
+    let stolen = LeaseRecord { fence: 2, ..record };
+    assert!(world.leases.inner.save(&stolen, Some(1)).await.unwrap());
+  };
+  let (slept, ()) = tokio::join!(session.exec(sleep, &never), stolen);
+  let error = slept.err().unwrap();
+  assert_eq!(error.code(), ErrorCode::Conflict, "{error}");
+  assert!(error.message().contains("taken over by another holder"), "{error}");
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use super::host::Previous;
 use super::pool;
 use super::release::claim_and_remove;
 use super::session::Session;
+use super::silence::is_free;
 use super::snapshot;
 use super::spec;
 use super::status;
@@ -70,7 +71,7 @@ async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
   match found {
     None => start(core, run, cancel).await,
     Some(record) if status::is_terminal(&record.status) => {
-      if !core.host.is_free(record.holder.as_ref(), now_ms()) {
+      if !cancel.guard(WHAT, is_free(core, &record)).await? {
         return Err(held(&record.run_id));
       }
       // A release that did not get to its end.
@@ -138,11 +139,10 @@ async fn forget(core: &Core, run: Run<'_>, token: &str) {
 
 async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Result<(Session, How)> {
   check_same(core, &record)?;
-  let now = now_ms();
-  if !core.host.is_free(record.holder.as_ref(), now) {
+  if !cancel.guard(WHAT, is_free(core, &record)).await? {
     return Err(held(&record.run_id));
   }
-  if now > record.expires_at {
+  if now_ms() > record.expires_at {
     let run = record.run_id.clone();
     claim_and_remove(core, record).await?;
     return Err(fail!(

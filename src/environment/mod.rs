@@ -26,6 +26,7 @@ mod release;
 mod search_path;
 mod seed;
 pub mod session;
+mod silence;
 mod snapshot;
 pub mod spec;
 mod status;

@@ -9,6 +9,7 @@ use super::create::nonce;
 use super::event::{Kind, Resource, millis};
 use super::host::Maker;
 use super::release::claim_and_remove;
+use super::silence::is_free;
 use super::spec;
 use super::status;
 use crate::clock::{now_ms, since_1970};
@@ -64,12 +65,15 @@ pub async fn sweep(core: &Core) -> Result<SweepReport> {
 }
 
 async fn end_expired(core: &Core, record: LeaseRecord, report: &mut SweepReport) {
-  let now = now_ms();
-  let over = now > record.expires_at || status::is_terminal(&record.status);
-  if !over || !core.host.is_free(record.holder.as_ref(), now) {
+  let run = record.run_id.clone();
+  if now_ms() <= record.expires_at && !status::is_terminal(&record.status) {
     return;
   }
-  let run = record.run_id.clone();
+  match is_free(core, &record).await {
+    Ok(true) => {}
+    Ok(false) => return,
+    Err(error) => return report.failures.push(format!("run {run}: {error}")),
+  }
   match claim_and_remove(core, record).await {
     Ok(()) => report.expired_runs.push(run),
     // Somebody took it over this moment.
