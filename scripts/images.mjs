@@ -4,7 +4,7 @@
 
 import { fileURLToPath } from 'node:url'
 import { configureImage, hasImage, importImage, tagImage } from './lib/engine-api.mjs'
-import { busyboxTar, debianTar, distrolessTar, hostileTar, scratchTar } from './lib/rootfs.mjs'
+import { busyboxTar, debianTar, distrolessTar, hostileTar, racerTar, scratchTar } from './lib/rootfs.mjs'
 
 /** What each image is made from: its root file system, its configuration if it has any, a second name. */
 export const IMAGES = {
@@ -15,6 +15,7 @@ export const IMAGES = {
   hostile: { tar: hostileTar, config: hostileConfig() },
   scratch: { tar: scratchTar },
   distroless: { tar: distrolessTar },
+  racer: { tar: racerTar },
 }
 
 /** Loads `names` of `IMAGES` as `sandbox-test/NAME:latest`. For a private engine: one image gets a public image's name. */

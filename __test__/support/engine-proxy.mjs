@@ -11,8 +11,9 @@ import { socketPath } from './live.mjs'
 const HEAD_END = '\r\n\r\n'
 
 /**
- * Starts one. A rule is `{ method, path, status, body }`: `method` (if any) and `path` (a pattern, without version) say which
- * requests it is for; it refuses them with `status`, or lets `body` change the parsed JSON of the reply. Resolves to
+ * Starts one. A rule is `{ method, path, status, body, before, upstream }`: `method` (if any) and `path` (a pattern,
+ * without version) say which requests it is for; it refuses them with `status`, lets `body` change the parsed JSON of the reply,
+ * waits for `before`, or passes what the client sends on a raw stream through `upstream()`. Resolves to
  * `{ socketPath, log, streams, close }`: `log` has `METHOD path` of every request, `streams` the raw streams that are open.
  */
 async function engineProxy(...rules) {
@@ -21,7 +22,7 @@ async function engineProxy(...rules) {
   const proxy = { socketPath: path, log: [], streams: new Set(), rules }
   const server = createServer({ allowHalfOpen: true }, socket => {
     sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket)))
-    readHead(socket, (head, rest) => answer(proxy, socket, head, rest))
+    readHead(socket, (head, rest) => void answer(proxy, socket, head, rest))
   })
   await new Promise((resolve, reject) => server.once('error', reject).listen(path, resolve))
   proxy.close = async () => {
@@ -54,7 +55,7 @@ function readHead(socket, use) {
   socket.on('data', read).on('end', () => text.includes(HEAD_END) || socket.end())
 }
 
-function answer(proxy, socket, head, rest) {
+async function answer(proxy, socket, head, rest) {
   const [first, ...fields] = head.split('\r\n')
   const [method, url] = first.split(' ')
   const bare = url.replace(/^\/v1\.\d+/, '')
@@ -64,6 +65,7 @@ function answer(proxy, socket, head, rest) {
     socket.resume().end(reply(rule.status, { message: 'denied by policy' }))
     return
   }
+  await rule?.before?.(bare)
   const engine = connect({ path: socketPath, allowHalfOpen: true })
   engine.on('error', () => socket.destroy())
   socket.on('close', () => engine.destroy())
@@ -74,7 +76,8 @@ function answer(proxy, socket, head, rest) {
   const sent = [`${method} ${url} HTTP/1.${rule?.body ? 0 : 1}`, ...kept].join('\r\n') + HEAD_END
   // In one piece: an engine that answers at once has closed by the time of a second.
   engine.write(Buffer.concat([Buffer.from(sent, 'latin1'), rest]))
-  socket.pipe(engine)
+  if (raw && rule?.upstream) socket.pipe(rule.upstream()).pipe(engine)
+  else socket.pipe(engine)
   if (raw) {
     proxy.streams.add(socket)
     socket.on('close', () => proxy.streams.delete(socket))

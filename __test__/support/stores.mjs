@@ -91,6 +91,9 @@ export class Snapshots {
   get size() {
     return this.#kept.size
   }
+  get keys() {
+    return [...this.#kept.keys()]
+  }
 }
 
 export async function* piecesOf(pieces) {

@@ -5,11 +5,14 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSy
 import { readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { onInterrupt } from './cleanup.mjs'
-import { must } from './run.mjs'
+import { toolchainFor } from './cross.mjs'
+import { ROOT, must } from './run.mjs'
 import { findOnPath } from './tools.mjs'
 
 const SUITE = 'bookworm'
+const RACER = join(ROOT, '__test__/soak/racer.rs')
 
 // Visible in `docker top`, and it keeps the container running: a test that lets it run sees that it did.
 const EVIL = '#!/bin/sh\necho evil ran\ntouch /data/evil-ran\nexec /bin/sleep 100000\n'
@@ -25,6 +28,24 @@ export function hostileTar() {
     await fillWithBusybox(folder)
     writeFileSync(join(folder, 'bin/evil'), EVIL, { mode: 0o755 })
   })
+}
+
+/**
+ * BusyBox with a program that races for names, and files outside the workspace that it tries to lead the sandbox to: their
+ * contents and one of their names are nowhere else.
+ */
+export function racerTar() {
+  const fill = async folder => {
+    await fillWithBusybox(folder)
+    const { rustc, flags } = toolchainFor(process.arch)
+    const args = ['--edition', '2024', '-O', '-C', 'strip=symbols', ...flags, '-o', join(folder, 'bin/racer')]
+    await must('compiling the racer', rustc, [...args, RACER])
+    mkdirSync(join(folder, 'canary/sub'), { recursive: true })
+    for (const name of ['f', 'w', 'big', 'sub/f', 'outsider']) {
+      writeFileSync(join(folder, 'canary', name), 'CANARY of the image\n', { mode: 0o666 })
+    }
+  }
+  return kept('racer', fill, import.meta.url, pathToFileURL(RACER))
 }
 
 /** A minimal Debian: GNU tools, a dynamic linker, a user database. Takes about half a minute the first time. */
@@ -85,13 +106,14 @@ async function debianMirror() {
 }
 
 /**
- * The path of the tar of what `fill` puts into an empty folder. Its name has a hash of the recipe: the module at that URL,
- * this one where none is given.
+ * The path of the tar of what `fill` puts into an empty folder. Its name has a hash of the recipe: the files at those
+ * URLs, this module where none is given.
  */
-export async function kept(name, fill, recipe = import.meta.url) {
+export async function kept(name, fill, ...recipe) {
   const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sandbox-docker')
-  const hash = createHash('sha256')
-    .update(readFileSync(new URL(recipe)))
+  const sources = recipe.length > 0 ? recipe : [import.meta.url]
+  const hash = sources
+    .reduce((all, source) => all.update(readFileSync(new URL(source))), createHash('sha256'))
     .digest('hex')
     .slice(0, 12)
   const path = join(cache, `${name}-${process.arch}-${hash}.tar`)

@@ -1,0 +1,303 @@
+// A program in the sandbox changes what names mean, as fast as it can, while the sandbox works on them: no byte from outside
+// the workspace comes in, none is written outside, nothing hangs, and each operation ends in one of the outcomes that fit.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { test } from 'node:test'
+import { engineProxy } from '../support/engine-proxy.mjs'
+import { Snapshots, bytesOf } from '../support/stores.mjs'
+import { raceSeconds } from './support/lengths.mjs'
+import { Tally, behind, eventually, pause, room, spread, within } from './support/room.mjs'
+
+const { client, containers, environment } = room()
+
+// A race that made fewer changes than this was none. It makes some ten thousand on an idle processor.
+const LEAST_SWAPS_A_SECOND = 100
+/** No operation takes longer, and no keeping release, however much of the processor the racers take. */
+const OPERATION_MS = 10_000
+const RELEASE_MS = 10_000
+const LIMITS = { commandTimeoutMs: 10 * 60_000, pids: 256 }
+// What the kernel or the supervisor may say about a name that is something else by now.
+const TYPED = ['done', 'PATH_INVALID', 'NOT_FOUND', 'DENIED']
+const LINKED = ['done', 'PATH_INVALID']
+const GONE = ['done', 'NOT_FOUND']
+const LEASED = ['done', 'DENIED']
+
+// What each operation must have met, or the race was none for it. A write replaces what it does not open, so hard links and
+// leases are nothing to it, and a listing opens no file.
+const RACES = {
+  symlink: { read: LINKED, list: LINKED, write: LINKED, readStream: LINKED, writeStream: LINKED },
+  rename: { read: GONE, list: GONE, write: LINKED, readStream: GONE, writeStream: LINKED },
+  hardlink: { read: ['done'], list: ['done'], write: ['done'], readStream: ['done'], writeStream: ['done'] },
+  fifo: { read: LINKED, list: LINKED, write: LINKED, readStream: LINKED, writeStream: LINKED },
+  lease: { read: LEASED, list: ['done'], write: ['done'], readStream: LEASED, writeStream: ['done'] },
+}
+
+const READ = ['f', 'd/f', 'd/sub/f']
+const WRITTEN = ['w', 'd/w', 'd/sub/w']
+
+function insideOnly(bytes, what) {
+  const text = Buffer.from(bytes).toString('latin1')
+  assert.ok(!text.includes('CANARY'), `${what}: bytes from outside`)
+  assert.match(text.slice(0, 8), /^(inside\n|written\n)/, what)
+}
+
+async function* slowly() {
+  for (let i = 0; i < 3; i++) yield Buffer.from('written\n'.repeat(5_000))
+}
+
+/** Each tries one name after the other. */
+const OPERATIONS = {
+  async read(session, n) {
+    insideOnly((await session.readFile(READ[n % READ.length])).contents, 'read')
+  },
+  async list(session, n) {
+    const { entries } = await session.list(['d', '.', 'd/sub'][n % 3], { depth: 4 })
+    for (const { path } of entries) assert.ok(!path.includes('outsider'), `list: ${path}`)
+  },
+  async write(session, n) {
+    await session.writeFile(WRITTEN[n % WRITTEN.length], `written\n${n}`)
+  },
+  async readStream(session, n) {
+    const pieces = []
+    for await (const piece of await session.readFileStream(['d/big', ...READ][n % 4])) pieces.push(piece)
+    insideOnly(Buffer.concat(pieces), 'readStream')
+  },
+  async writeStream(session, n) {
+    await session.writeFileStream(WRITTEN[n % WRITTEN.length], slowly())
+  },
+}
+
+/** What is outside is as it was, and nothing was added. */
+async function untouched(container) {
+  const said = []
+  const look =
+    'find /canary /tmp -type f | sort; cat /canary/* /canary/sub/* /tmp/canary/* /tmp/canary/sub/* 2>/dev/null | sort -u'
+  await behind(container, ['sh', '-c', look], line => said.push(line)).ended
+  const names = ['big', 'f', 'outsider', 'sub/f', 'w']
+  const paths = ['/canary', '/tmp/canary'].flatMap(folder => names.map(name => `${folder}/${name}`))
+  assert.deepEqual(said, [...paths, 'CANARY of the image', 'CANARY of the other mount'])
+}
+
+/** Adds up what racers say. */
+function score() {
+  const score = { swaps: 0, escapes: 0 }
+  return {
+    score,
+    /** A listener for one racer. */
+    racer: () => {
+      let before = 0
+      return line => {
+        const [, swaps, escapes] = line.match(/^swaps (\d+) escapes (\d+)/) ?? []
+        if (swaps === undefined) return
+        score.swaps += Number(swaps) - before
+        before = Number(swaps)
+        score.escapes += Number(escapes)
+      }
+    },
+    check: seconds => {
+      assert.equal(score.escapes, 0)
+      assert.ok(score.swaps > LEAST_SWAPS_A_SECOND * seconds, `only ${score.swaps} changes in ${seconds} s`)
+    },
+  }
+}
+
+for (const [kind, needed] of Object.entries(RACES)) {
+  test(`${kind}: reads, writes and listings`, async t => {
+    const owner = environment({ limits: LIMITS })
+    const session = await owner.acquire({ runId: randomUUID() })
+    try {
+      const [{ Id }] = await containers()
+      const { check, racer, score: counted } = score()
+      const stream = await session.execStream({ command: 'racer', args: [kind, String(raceSeconds * 1000)] })
+      const heard = racer()
+      const race = { on: true }
+      // Where the proof fails, its session ends with the race under way.
+      const racing = (async () => {
+        for await (const { data } of stream) Buffer.from(data).toString().split('\n').forEach(heard)
+        race.on = false
+        assert.equal((await stream.result).exitCode, 0)
+      })()
+      racing.catch(() => (race.on = false))
+      await eventually('the race begins', () => counted.swaps > 0)
+      const outcomes = Object.keys(OPERATIONS).map(async name => {
+        const [outcome, took] = [new Tally(), []]
+        for (let n = 0; race.on; n++) {
+          const begun = performance.now()
+          outcome.add(await attempt(name, OPERATIONS[name](session, n)))
+          took.push(performance.now() - begun)
+        }
+        return { name, outcome, took }
+      })
+      const found = await Promise.all(outcomes)
+      await racing
+      for (const { name, outcome, took } of found) {
+        t.diagnostic(`${kind}, ${name}: ${outcome.total} attempts (${outcome}); ms: ${spread(took)}`)
+      }
+      t.diagnostic(`${kind}: ${counted.swaps} changes`)
+      check(raceSeconds)
+      for (const { name, outcome } of found) {
+        assert.deepEqual(
+          outcome.words.filter(word => !TYPED.includes(word)),
+          [],
+          `${name}: ${outcome}`,
+        )
+        for (const word of needed[name]) assert.ok(outcome.of(word) > 0, `${name} never met ${word}: ${outcome}`)
+      }
+      const kept = (await session.readFile('keep', { encoding: 'utf8' })).contents
+      assert.equal(kept, 'inside\n', 'a write went through a hard link')
+      await untouched(Id)
+    } finally {
+      await session.release({ status: 'completed' })
+      await owner.close()
+    }
+  })
+
+  // A keeping release kills the commands of the session, so the one that races on while the tar is made was started
+  // behind its back; others, which it has to kill, race with it.
+  test(`${kind}: tars out`, async t => {
+    const [events, snapshotStore] = [[], new Snapshots()]
+    const owner = environment({ limits: LIMITS, snapshotStore, onEvent: event => events.push(event) })
+    const runId = randomUUID()
+    let session = await owner.acquire({ runId })
+    try {
+      const [{ Id }] = await containers()
+      const { check, racer, score: counted } = score()
+      const racing = behind(Id, ['racer', kind, String(raceSeconds * 1000 + 500)], racer())
+      await racing.started
+      await eventually('the race begins', () => counted.swaps > 0)
+      const [took, bytes, end] = [[], [], performance.now() + raceSeconds * 1000]
+      while (performance.now() < end) {
+        const more = [1, 2, 3, 4].map(() =>
+          session.exec({ command: 'racer', args: [kind, '600000'] }).catch(error => error),
+        )
+        await pause(30)
+        const begun = performance.now()
+        await within(3 * RELEASE_MS, 'a keeping release', session.release({ status: 'suspended' }))
+        took.push(performance.now() - begun)
+        for (const ended of await Promise.all(more)) assert.equal(ended.code, 'RELEASED', String(ended))
+        session = await within(OPERATION_MS, 'resuming', owner.acquire({ runId }))
+        const tar = snapshotStore.bytes(snapshotStore.keys[0])
+        assert.ok(!tar.includes('CANARY'), 'bytes from outside')
+        assert.ok(tar.includes('inside\n'), 'a snapshot of nothing')
+        bytes.push(tar.length)
+      }
+      await racing.ended
+      t.diagnostic(
+        `${kind}, tars out: ${took.length} attempts; ms: ${spread(took)}; bytes: ${spread(bytes)}; ${counted.swaps} changes`,
+      )
+      check(raceSeconds)
+      const failed = events.filter(({ type }) => /failed|lost|fallback/.test(type))
+      assert.deepEqual(failed, [])
+      assert.ok(Math.max(...took) < RELEASE_MS, `a keeping release took ${Math.max(...took)} ms`)
+      await untouched(Id)
+    } finally {
+      await session.release({ status: 'completed' })
+      await owner.close()
+    }
+  })
+
+  test(`${kind}: tars in`, async t => {
+    const snapshotStore = new Snapshots()
+    const { check, racer, score: counted } = score()
+    const looks = new Tally()
+    const look = async id => {
+      if ((await failureOrNothing(client.inspectContainer(id))) === undefined) looks.add(await lookAt(id))
+    }
+    // Where the tar does not go in, the container is removed at once; this is the last moment to look.
+    const proxy = await engineProxy({
+      method: 'DELETE',
+      path: /^\/containers\/\w{64}/,
+      before: path => look(path.match(/\w{64}/)[0]),
+    })
+    const owner = environment({ limits: LIMITS, snapshotStore, socketPath: proxy.socketPath })
+    const runId = randomUUID()
+    const races = []
+    try {
+      await fill(await owner.acquire({ runId }))
+      const [key] = snapshotStore.keys
+      const [kept, { meta }] = [snapshotStore.bytes(key), await snapshotStore.load(key)]
+      snapshotStore.overrides = {
+        load: async () => ({ meta, tar: raced(kept) }),
+        // What it is by then is nothing to go on from.
+        save: async (_key, _meta, tar) => void (await bytesOf(tar)),
+      }
+      const outcome = new Tally()
+      const end = performance.now() + raceSeconds * 1000
+      do {
+        await removeAll()
+        outcome.add(await attempt('restoring', restored(owner, runId, look)))
+      } while (performance.now() < end)
+      await removeAll()
+      await Promise.all(races)
+      t.diagnostic(
+        `${kind}, tars in: ${outcome.total} attempts (${outcome}); ${counted.swaps} changes; outside: ${looks}`,
+      )
+      // Most of the time goes to the start of containers.
+      check(raceSeconds / 10)
+      assert.deepEqual(
+        outcome.words.filter(word => !TYPED.includes(word)),
+        [],
+        String(outcome),
+      )
+      assert.deepEqual(looks.words, ['sound'])
+      assert.ok(looks.total >= outcome.total, `${looks}, ${outcome}`)
+    } finally {
+      snapshotStore.overrides = {}
+      await removeAll()
+      await owner.close()
+      await proxy.close()
+    }
+
+    async function* raced(tar) {
+      const [{ Id }] = await containers()
+      const before = counted.swaps
+      races.push(behind(Id, ['racer', kind, '60000'], racer()).ended)
+      await eventually('the race begins', () => counted.swaps > before)
+      for (let at = 0; at < tar.length; at += 4096) yield tar.subarray(at, at + 4096)
+    }
+  })
+}
+
+async function attempt(what, operation) {
+  try {
+    await within(OPERATION_MS, what, operation)
+    return 'done'
+  } catch (error) {
+    if (error instanceof assert.AssertionError) throw error
+    return error.code ?? String(error)
+  }
+}
+
+/** A workspace whose tar takes a while, and has names that the racers use. */
+async function fill(session) {
+  const script = `mkdir -p d/sub; for i in $(seq 300); do echo inside >d/a$i; echo inside >d/sub/b$i; done
+    for f in f w d/f d/w d/sub/f; do echo inside >$f; done; ln d/a1 d/hard; ln -s f d/soft`
+  assert.equal((await session.exec({ command: 'sh', args: ['-c', script] })).exitCode, 0)
+  await session.release({ status: 'suspended' })
+}
+
+/** A run whose tar went in goes on like any other. */
+async function restored(owner, runId, look) {
+  const session = await owner.acquire({ runId })
+  try {
+    for (const name of ['read', 'list', 'readStream']) await attempt(name, OPERATIONS[name](session, 1))
+    await look((await containers())[0].Id)
+  } finally {
+    await session.release({ status: 'suspended' })
+  }
+}
+
+const failureOrNothing = promise =>
+  promise.then(
+    () => undefined,
+    error => error,
+  )
+const lookAt = id =>
+  untouched(id).then(
+    () => 'sound',
+    error => error.message,
+  )
+
+async function removeAll() {
+  for (const { Id } of await containers()) await client.removeContainer(Id)
+}

@@ -1,0 +1,26 @@
+// How long each proof is: the one place. `npm run soak` takes the full lengths, `npm run soak -- --short` the short ones,
+// which show that the proofs themselves still work.
+
+const MIB = 2 ** 20
+
+const LENGTHS = {
+  full: {
+    /** Seconds that each kind of race lasts, against everything that the session does with files, and against tars. */
+    raceSeconds: 60,
+    /** Hosts that are killed; every second one in the middle of a frame. */
+    kills: 200,
+    /** Hosts that are stopped, followed, and continued. */
+    stops: 20,
+    /** Commands of one session, and its reads and writes. */
+    operations: 10_000,
+    /** Of a stream of output, of input, and of a file each way. */
+    streamBytes: 1024 * MIB,
+    /** Sessions at once. */
+    sessions: 100,
+  },
+  short: { raceSeconds: 2, kills: 8, stops: 2, operations: 400, streamBytes: 48 * MIB, sessions: 8 },
+}
+
+export const length = process.env.SANDBOX_SOAK ?? 'full'
+if (!LENGTHS[length]) throw new Error(`SANDBOX_SOAK is ${length}; it may be ${Object.keys(LENGTHS).join(' or ')}`)
+export const { raceSeconds, kills, stops, operations, streamBytes, sessions } = LENGTHS[length]
