@@ -6,6 +6,7 @@
 #[path = "support/resident.rs"]
 mod resident;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use sandbox_docker::cancel::Cancel;
@@ -28,9 +29,17 @@ fn identity(fence: u64) -> Identity {
   Identity { token: TOKEN, fence, dead_man: Duration::ZERO }
 }
 
-/// Output of a command.
 async fn echo(link: &Link, word: &str) -> String {
-  let argv = StringsBuf::of(["echo", word]).unwrap();
+  output(link, &["echo", word]).await
+}
+
+async fn shell(link: &Link, script: &str) -> String {
+  output(link, &["sh", "-c", script]).await
+}
+
+/// Output of a command.
+async fn output(link: &Link, argv: &[&str]) -> String {
+  let argv = StringsBuf::of(argv).unwrap();
   let request = ToInside::Exec(Exec {
     window: 1 << 16,
     timeout_ms: 10_000,
@@ -148,27 +157,29 @@ async fn who_holds_a_newer_lease_is_not_taken_over_from() {
   assert_eq!(first.run(&["echo", "undisturbed"]).text(), "undisturbed\n");
 }
 
-// What is left of a holder that died must not stay for ever: its commands end, and their numbers are free.
+// What is left of a holder that died must not stay for ever, nor work beside the next one: when that one goes on, the
+// commands have ended and half a write is gone, and their numbers are free.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dead_holder_left_is_dismissed_even_if_nobody_read_its_output() {
+async fn what_a_dead_holder_left_has_ended_when_it_is_dismissed_even_if_nobody_read_its_output() {
   let (container, mut dead) = resident(&Profile::default());
   dead.greedy = false;
-  let op = dead.spawn(&["yes"], |exec| exec.window = 1000);
-  dead.until(|host| host.operations[&op].output.len() == 1000);
+  let shouting = dead.spawn(&["yes"], |exec| exec.window = 1000);
+  let forking = "for i in $(seq 20); do (setsid sleep 300; echo late >>late) & done; wait";
+  let forking = dead.spawn(&["sh", "-c", forking], |_| ());
+  let path = RelativePath::new(b"half").unwrap();
+  let writing = dead.open(&ToInside::WriteFile(WriteFile { mode: 0o644, size: 10, overwrite: true, path }));
+  dead.until(|host| host.operations[&shouting].output.len() == 1000);
+  dead.until(|host| host.operations[&forking].started.is_some());
   drop(dead);
   let link = Link::bridge(&client(), &container.id, USER, identity(2)).await.unwrap();
-  assert_eq!(link.welcome().operations.iter().map(|left| left.op).collect::<Vec<_>>(), [op]);
-  link.dismiss(op).await.unwrap();
-  assert_eq!(echo(&link, "gone").await, "gone\n");
-  drop(link);
-  let start = Instant::now();
-  let mut fence = 3;
-  loop {
-    let link = Link::bridge(&client(), &container.id, USER, identity(fence)).await.unwrap();
-    if link.welcome().operations.is_empty() {
-      break;
-    }
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", link.welcome().operations);
-    fence += 1;
-  }
+  let left: BTreeSet<_> = link.welcome().operations.iter().map(|left| left.op).collect();
+  assert_eq!(left, BTreeSet::from([shouting, forking, writing]));
+  container.freeze(true);
+  let early = tokio::time::timeout(Duration::from_secs(1), link.dismiss_left()).await;
+  assert!(early.is_err(), "process 1 can have said nothing");
+  container.freeze(false);
+  link.dismiss_left().await.unwrap();
+  let next = Link::bridge(&client(), &container.id, USER, identity(3)).await.unwrap();
+  assert_eq!(next.welcome().operations, []);
+  assert_eq!(shell(&next, "ls -A; cat /proc/[0-9]*/comm | grep -c sleep || :").await, "0\n");
 }

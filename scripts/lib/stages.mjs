@@ -17,6 +17,7 @@ const TESTS = '__test__'
 const CHOOSING = ['bare-image', 'fallback', 'gvisor', 'resident']
 // Those that need the engine.
 const LIVE = join(TESTS, 'live')
+const SOAK = join(TESTS, 'soak')
 
 // The longest that one test may take under bun, whose own limit is 5 s, and a whole file under Node: one that hangs fails.
 const TEST_MS = 60_000
@@ -31,6 +32,7 @@ export const STAGES = {
   rust: { needs: ['build', 'engine'], run: rust },
   bun: { needs: ['build', 'engine'], run: bun },
   node: { needs: ['build', 'engine'], run: node },
+  soak: { needs: ['build', 'engine'], run: soak },
   types: { needs: ['setup'], run: types },
   pack: { needs: ['build', 'engine'], run: pack },
 }
@@ -84,6 +86,11 @@ async function node({ env }) {
     { ...env, SANDBOX_TEST_TRANSPORT: 'exec' },
   )
   return add([totalsOf('node', first), totalsOf('node', second)])
+}
+
+// The proofs of `npm run soak`, at lengths that show that they still work.
+async function soak({ env }) {
+  return totalsOf('node', await runNode(testFiles(SOAK), { ...env, SANDBOX_SOAK: 'short' }))
 }
 
 async function pack({ env }) {

@@ -15,12 +15,22 @@ const LENGTHS = {
     operations: 10_000,
     /** Of a stream of output, of input, and of a file each way. */
     streamBytes: 1024 * MIB,
+    /** What goes the same way before, so that everything is warm when the figures begin. */
+    warmUpBytes: 64 * MIB,
     /** Sessions at once. */
     sessions: 100,
   },
-  short: { raceSeconds: 2, kills: 8, stops: 2, operations: 400, streamBytes: 48 * MIB, sessions: 8 },
+  short: {
+    raceSeconds: 1,
+    kills: 6,
+    stops: 2,
+    operations: 400,
+    streamBytes: 32 * MIB,
+    warmUpBytes: 16 * MIB,
+    sessions: 8,
+  },
 }
 
 export const length = process.env.SANDBOX_SOAK ?? 'full'
 if (!LENGTHS[length]) throw new Error(`SANDBOX_SOAK is ${length}; it may be ${Object.keys(LENGTHS).join(' or ')}`)
-export const { raceSeconds, kills, stops, operations, streamBytes, sessions } = LENGTHS[length]
+export const { raceSeconds, kills, stops, operations, streamBytes, warmUpBytes, sessions } = LENGTHS[length]

@@ -198,13 +198,8 @@ impl Sandbox for ResidentSandbox {
 
   /// Commands of a holder that died are operations that the supervisor still knows.
   async fn kill_all(&self) -> Result<()> {
-    let dismissed = async {
-      for operation in &self.link.welcome().operations {
-        self.link.dismiss(operation.op).await?;
-      }
-      Ok(())
-    };
-    self.operate(Patience::FILE, "Ending the commands of an earlier holder", dismissed).await
+    let what = "Ending the commands of an earlier holder";
+    self.operate(Patience::FILE, what, self.link.dismiss_left()).await
   }
 
   fn is_alive(&self) -> bool {

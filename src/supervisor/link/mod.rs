@@ -8,13 +8,13 @@ mod outgoing;
 mod pump;
 mod terms;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use inbox::{Foreign, Inbox};
 pub use opening::{Previous, Via};
@@ -90,6 +90,8 @@ struct Shared {
   engine: Client,
   container: String,
   slots: Mutex<Slots>,
+  /// One of the operations in [`Slots::left`] ended.
+  left_ended: Notify,
   next_op: AtomicU64,
   life: Cancel,
   broken: OnceLock<Error>,
@@ -98,6 +100,8 @@ struct Shared {
 #[derive(Default)]
 struct Slots {
   operations: HashMap<u64, Slot>,
+  /// Operations of an earlier holder that have not ended yet.
+  left: HashSet<u64>,
   welcome: Option<oneshot::Sender<Result<Welcome>>>,
 }
 
@@ -152,14 +156,29 @@ impl Link {
     Ok(operation)
   }
 
-  /// Asks the supervisor to cancel an operation that an earlier holder left, and to forget its reply.
-  pub async fn dismiss(&self, op: u64) -> Result<()> {
-    self.shared().send(&ToInside::Cancel, op).await?;
-    // What its pipes still hold would be offered for ever otherwise; nobody here listens to it.
-    for stream in [Stream::Output, Stream::Error] {
-      self.shared().send(&ToInside::Credit(Credit { stream, limit: u64::MAX }), op).await?;
+  /// Stops the operations that an earlier holder left, and waits for the last word on each: from then on nobody but this
+  /// holder changes anything.
+  pub async fn dismiss_left(&self) -> Result<()> {
+    let shared = self.shared();
+    let left: Vec<u64> = shared.slots().left.iter().copied().collect();
+    for op in left {
+      shared.send(&ToInside::Cancel, op).await?;
+      // What its pipes still hold would be offered for ever otherwise; nobody here listens to it.
+      for stream in [Stream::Output, Stream::Error] {
+        shared.send(&ToInside::Credit(Credit { stream, limit: u64::MAX }), op).await?;
+      }
     }
-    self.shared().send(&ToInside::Ack, op).await
+    loop {
+      let ended = shared.left_ended.notified();
+      if shared.slots().left.is_empty() {
+        return Ok(());
+      }
+      tokio::select! {
+        biased;
+        () = shared.life.cancelled() => return Err(shared.reason()),
+        () = ended => {}
+      }
+    }
   }
 
   /// Whether somebody froze the container, so that nothing in it can answer.
@@ -272,14 +291,20 @@ impl Shared {
 
   /// The last word on an operation arrived.
   fn finish(&self, op: u64, reply: Reply) -> Result<(), Foreign> {
-    let slot = {
+    let (slot, was_left) = {
       let mut slots = self.slots();
       // What does not fit is not taken: the operation waits for the end of the link, which is near.
       slots.operations.get(&op).map_or(Ok(()), |slot| slot.terms.reply(&reply))?;
-      slots.operations.remove(&op)
+      (slots.operations.remove(&op), slots.left.remove(&op))
     };
     if let Some(slot) = slot {
       slot.inbox.done(reply);
+    }
+    if was_left {
+      self.left_ended.notify_waiters();
+    }
+    if was_left {
+      self.left_ended.notify_waiters();
     }
     // The reply is in this process now.
     self.send_small(Hurry::None, &ToInside::Ack, op);
@@ -294,7 +319,11 @@ impl Shared {
       ),
       Refusal::Malformed => fail!(Internal, "The sandbox's supervisor does not understand this host."),
     });
-    if let Some(welcome) = self.slots().welcome.take() {
+    let mut slots = self.slots();
+    if let Some(welcome) = slots.welcome.take() {
+      if let Ok(welcome) = &answer {
+        slots.left = welcome.operations.iter().filter(|left| !left.done).map(|left| left.op).collect();
+      }
       welcome.send(answer).ok();
     }
   }

@@ -1,12 +1,11 @@
 //! How a link comes about: by attaching to process 1, or by a stream that is new.
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::net::unix::OwnedWriteHalf;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::outgoing::Outgoing;
@@ -156,7 +155,8 @@ impl<'a> Attempt<'a> {
       outgoing: Outgoing::new(write),
       engine: self.client.clone(),
       container: self.container.to_owned(),
-      slots: Mutex::new(Slots { operations: HashMap::new(), welcome: Some(tell) }),
+      slots: Mutex::new(Slots { welcome: Some(tell), ..Slots::default() }),
+      left_ended: Notify::new(),
       // Numbers of an earlier holder are not used again.
       next_op: AtomicU64::new(self.identity.fence.wrapping_shl(32) | 1),
       life: Cancel::new(),

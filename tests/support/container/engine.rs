@@ -114,6 +114,12 @@ impl Container {
     reply.split("\"StatusCode\":").nth(1).unwrap().split(['}', ',']).next().unwrap().trim().parse().unwrap()
   }
 
+  pub fn freeze(&self, frozen: bool) {
+    let verb = if frozen { "pause" } else { "unpause" };
+    let (status, reply) = engine("POST", &format!("/containers/{}/{verb}", self.id), "");
+    assert_eq!(status, 204, "{reply}");
+  }
+
   pub fn is_running(&self) -> bool {
     engine("GET", &format!("/containers/{}/json", self.id), "").1.contains("\"Running\":true")
   }

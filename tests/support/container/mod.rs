@@ -67,6 +67,14 @@ impl Container {
     }
   }
 
+  /// Stops everything in it, or lets it go on. The machine cannot.
+  pub fn freeze(&self, frozen: bool) {
+    match &self.maker {
+      Maker::Engine(container) => container.freeze(frozen),
+      Maker::Machine(_) => panic!("only an engine freezes containers"),
+    }
+  }
+
   pub fn is_running(&self) -> bool {
     match &self.maker {
       Maker::Engine(container) => container.is_running(),
