@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use sandbox_docker::supervisor::wire::*;
 
-use resident::{ATTACK, Container, Host, Profile, attack, resident};
+use resident::{ATTACK, Container, Host, Profile, TOKEN, attack, resident};
 
 fn target() -> (Container, Host) {
   resident(&Profile { attack: Some(attack()), ..Profile::default() })
@@ -105,6 +105,45 @@ fn hellos_of_strangers_by_the_thousand_change_nothing() {
   assert_eq!(host.refused, None);
   let after = status(&mut host, "VmRSS");
   assert!(after < before + 1024, "{before} KiB became {after} KiB");
+}
+
+// Each answer is one that must arrive, and an acknowledgement makes room for the next operation whoever heard of it.
+#[test]
+fn a_holder_that_asks_without_end_and_reads_nothing_is_not_listened_to() {
+  const COUNT: u64 = 150_000;
+  let (container, mut host) = target();
+  let rss = || -> u64 {
+    let text = container.exec_text(&["grep", "VmRSS", "/proc/1/status"]);
+    text.split_whitespace().nth(1).unwrap().parse().unwrap()
+  };
+  let before = rss();
+  let (mut flood, first) = (Vec::new(), 1 << 32);
+  for op in first..first + COUNT {
+    let path = RelativePath::new(b"none").unwrap();
+    let request = ReadFile { window: 1, offset: 0, limit: 1, path };
+    ToInside::ReadFile(request).encode(&host.encoder, op, &mut flood).unwrap();
+    ToInside::Ack.encode(&host.encoder, op, &mut flood).unwrap();
+    let hello = Hello { token: TOKEN, next_token: TOKEN, dead_man_ms: 0 };
+    if op % 1000 == 0 {
+      ToInside::Hello(hello).encode(&host.encoder, 0, &mut flood).unwrap();
+    }
+  }
+  let mut writer = host.stdio.writer();
+  let writer = std::thread::spawn(move || writer.write(&flood));
+  // It has come to a halt where nothing is read for so long.
+  let (start, mut most) = (Instant::now(), 0);
+  while start.elapsed() < Duration::from_secs(5) {
+    most = most.max(rss());
+  }
+  assert!(!writer.is_finished(), "all of it was taken although nothing was read");
+  assert!(most < before + 1024, "{before} KiB became {most} KiB");
+  // Nothing is lost, and it goes on.
+  host.until(|host| {
+    host.operations.len() as u64 == COUNT && host.operations.values().all(|one| one.done.is_some())
+  });
+  writer.join().unwrap();
+  host.operations.clear();
+  assert_eq!(host.run(&["echo", "on"]).text(), "on\n");
 }
 
 #[test]

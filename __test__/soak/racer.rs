@@ -56,6 +56,7 @@ fn main() {
   let work: &[fn(&Place)] = match kind.as_str() {
     "symlink" => &[link_directory, link_file, link_target],
     "rename" => &[move_directory, move_nested, link_target],
+    "remove" => &[remove_trees, remove_nested, remove_files],
     "hardlink" => &[hard_link, hard_link_target, steal],
     "fifo" => &[fifo_file, fifo_directory, fifo_target],
     "lease" => &[lease_briefly, lease_long, lease_target],
@@ -267,6 +268,37 @@ fn move_nested(place: &Place) {
     let _ = fs::create_dir(&sub);
     replace(place, "d/sub/f", plain);
     replace(place, "d/f", plain);
+  }
+}
+
+/// Directories with files in them come and go.
+fn remove_trees(place: &Place) {
+  let trees: Vec<String> = (0..16).map(|number| place.own(&format!("tree/{number}"))).collect();
+  for tree in &trees {
+    swapped(fs::create_dir_all(format!("{tree}/deep")).is_ok());
+    let _ = fs::write(format!("{tree}/deep/f"), "inside\n");
+  }
+  for tree in &trees {
+    swapped(fs::remove_dir_all(tree).is_ok());
+  }
+}
+
+/// `d/sub` is there or not.
+fn remove_nested(place: &Place) {
+  let sub = place.real("d/sub");
+  swapped(fs::remove_dir_all(&sub).is_ok());
+  swapped(fs::create_dir(&sub).is_ok());
+  replace(place, "d/sub/f", plain);
+}
+
+/// `f` and `d/f` are there or not, as is what is written to.
+fn remove_files(place: &Place) {
+  for name in ["f", "d/f"] {
+    replace(place, name, plain);
+    swapped(fs::remove_file(place.real(name)).is_ok());
+  }
+  for name in ["w", "d/w"] {
+    swapped(fs::remove_file(place.real(name)).is_ok());
   }
 }
 

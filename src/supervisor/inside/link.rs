@@ -12,6 +12,9 @@ use crate::supervisor::wire::{
 
 /// Pieces of streams are added only while less than this waits to be written; replies always are.
 const OUT_HIGH: usize = 256 * 1024;
+/// With so much to be written the holder is not listened to until it reads: each frame of it may have an answer that must
+/// arrive. Streams alone stay below, at [`OUT_HIGH`] and a piece.
+const OUT_FULL: usize = OUT_HIGH + 2 * MAX_PAYLOAD;
 /// Room for the pieces of one more turn and for every reply that can be due at once.
 const OUT_CAPACITY: usize = 2 * OUT_HIGH + MAX_PAYLOAD;
 /// How long what is in no hurry waits for company: longer than most short commands take to end.
@@ -116,7 +119,8 @@ impl Link {
     self.dead_man.and_then(|silence| self.heard.checked_add(silence))
   }
 
-  /// Sends a message that must arrive: replies and the like, whose number the table bounds.
+  /// Sends a message that must arrive: replies and the like. The table bounds how many there are at once, and
+  /// [`Self::is_full`] how many one after the other.
   pub fn say(&mut self, op: u64, message: &ToHost<'_>) {
     if let Some(encoder) = self.encoder.as_ref().filter(|_| !self.left) {
       self.hints = None;
@@ -149,6 +153,11 @@ impl Link {
   /// Whether pieces of streams may be added.
   pub fn has_room(&self) -> bool {
     self.encoder.is_some() && !self.left && self.waiting() < OUT_HIGH
+  }
+
+  /// Whether the holder has to read before it is listened to again.
+  pub const fn is_full(&self) -> bool {
+    self.waiting() >= OUT_FULL
   }
 
   const fn waiting(&self) -> usize {

@@ -154,6 +154,11 @@ pub struct Stdio {
 }
 
 impl Stdio {
+  /// The same stream for another thread, which only writes.
+  pub fn writer(&self) -> Self {
+    Self { stream: self.stream.try_clone().unwrap(), left: 0, is_error: false }
+  }
+
   pub fn write(&mut self, bytes: &[u8]) {
     self.stream.write_all(bytes).unwrap();
   }

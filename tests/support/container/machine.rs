@@ -77,6 +77,11 @@ pub struct Stdio {
 }
 
 impl Stdio {
+  /// The same stream for another thread, which only writes.
+  pub fn writer(&self) -> Self {
+    Self { stream: self.stream.try_clone().unwrap() }
+  }
+
   pub fn write(&mut self, bytes: &[u8]) {
     self.stream.write_all(bytes).unwrap();
   }

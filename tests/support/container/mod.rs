@@ -114,6 +114,14 @@ impl Container {
 }
 
 impl Stdio {
+  /// The same stream for another thread, which only writes.
+  pub fn writer(&self) -> Self {
+    match self {
+      Self::Engine(stdio) => Self::Engine(stdio.writer()),
+      Self::Machine(stdio) => Self::Machine(stdio.writer()),
+    }
+  }
+
   pub fn write(&mut self, bytes: &[u8]) {
     match self {
       Self::Engine(stdio) => stdio.write(bytes),

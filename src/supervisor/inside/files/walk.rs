@@ -108,16 +108,20 @@ impl Walk {
   }
 
   fn read(&mut self) -> Result<(), Errno> {
-    let deeper = self.levels.len() < self.depth;
+    let (deeper, is_top) = (self.levels.len() < self.depth, self.levels.len() == 1);
     let Some(level) = self.levels.last_mut() else { return Ok(()) };
     let mut entries = RawDir::new(&level.fd, &mut self.room);
     loop {
-      let Some(entry) = entries.next() else {
+      let entry = match entries.next() {
+        // It was removed since it was entered, so there is nothing in it.
+        Some(Err(Errno::NOENT)) if !is_top => None,
+        entry => entry.transpose()?,
+      };
+      let Some(entry) = entry else {
         level.keys.sort_unstable_by(|one, other| other.cmp(one));
         level.is_read = true;
         return Ok(());
       };
-      let entry = entry?;
       let name = entry.file_name().to_bytes();
       if !matches!(name, b"." | b"..") {
         let is_directory = deeper && is_directory(&level.fd, &entry);
@@ -177,5 +181,56 @@ fn is_directory(directory: &OwnedFd, entry: &rustix::fs::RawDirEntry<'_>) -> boo
     FileType::Unknown => rustix::fs::statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
       .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir()),
     known => known.is_dir(),
+  }
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  /// The paths of a walk through a directory; `meanwhile` is told each time that something was entered.
+  fn walked(root: &std::path::Path, mut meanwhile: impl FnMut(&[u8])) -> Result<Vec<String>, Errno> {
+    let workspace = Workspace::open(root.as_os_str())?;
+    let mut walk = Walk::new(&workspace, RelativePath::WORKSPACE, 8)?;
+    let mut found = Vec::new();
+    loop {
+      let before = walk.levels.len();
+      match walk.step(&workspace)? {
+        Walked::Busy if walk.levels.len() > before => meanwhile(&walk.path),
+        Walked::Busy => {}
+        Walked::Entry(name) => {
+          let (_, parents) = walk.directory().unwrap();
+          found.push(String::from_utf8([parents, &name].concat()).unwrap());
+        }
+        Walked::End => return Ok(found),
+      }
+    }
+  }
+
+  #[test]
+  fn a_directory_that_is_removed_while_it_is_walked_ends_nothing_else() {
+    let root = tempfile::tempdir().unwrap();
+    for path in ["a/x", "b/c/y", "d/z"] {
+      let path = root.path().join(path);
+      std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+      std::fs::write(path, "").unwrap();
+    }
+    assert_eq!(walked(root.path(), |_| ()).unwrap(), ["a", "a/x", "b", "b/c", "b/c/y", "d", "d/z"]);
+    let remove = |path: &[u8]| {
+      if path == b"b/c/" {
+        std::fs::remove_dir_all(root.path().join("b")).unwrap();
+      }
+    };
+    assert_eq!(walked(root.path(), remove).unwrap(), ["a", "a/x", "b", "b/c", "d", "d/z"]);
+  }
+
+  #[test]
+  fn the_directory_itself_that_is_gone_is_an_error() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("a")).unwrap();
+    let workspace = Workspace::open(root.path().as_os_str()).unwrap();
+    let mut walk = Walk::new(&workspace, RelativePath::new(b"a").unwrap(), 8).unwrap();
+    std::fs::remove_dir(root.path().join("a")).unwrap();
+    assert!(matches!(walk.step(&workspace), Err(Errno::NOENT)));
   }
 }

@@ -39,6 +39,8 @@ pub struct Supervisor {
   wires: Wires,
   door: Option<Door>,
   decoder: Decoder,
+  /// Frames may wait in the decoder for the holder to read.
+  backlog: bool,
   link: Link,
   operations: Operations,
   workspace: Workspace,
@@ -99,6 +101,7 @@ impl Supervisor {
       wires,
       door,
       decoder: Decoder::for_supervisor(),
+      backlog: false,
       link,
       operations: Operations::new(),
       workspace,
@@ -157,7 +160,7 @@ impl Supervisor {
     }
     if over {
       self.lost()?;
-    } else if input {
+    } else if input || self.has_backlog() {
       self.read()?;
     }
     if knock || self.door.as_ref().is_some_and(Door::is_occupied) {
@@ -170,7 +173,9 @@ impl Supervisor {
 
   fn wait(&mut self) -> Result<(), End> {
     self.set.clear();
-    self.set.add(self.wires.input(), READ, INPUT);
+    if !self.link.is_full() {
+      self.set.add(self.wires.input(), READ, INPUT);
+    }
     if self.link.wants_to_write() && self.link.hints_due().is_none() {
       self.set.add(self.wires.output(), WRITE, OUTPUT);
     }
@@ -182,8 +187,8 @@ impl Supervisor {
     }
     self.set.add(self.children.as_fd(), READ, CHILDREN);
     self.operations.wait(&mut self.set, FIRST_OPERATION, &self.link);
-    let timeout = if self.operations.are_awake() && self.link.has_room() { 0 } else { self.timeout_ms() };
-    self.set.wait(timeout).map_err(|_| End::Kernel)
+    let busy = (self.operations.are_awake() && self.link.has_room()) || self.has_backlog();
+    self.set.wait(if busy { 0 } else { self.timeout_ms() }).map_err(|_| End::Kernel)
   }
 
   // Rounded up: a timer that fires a little early would be asked again and again until it is due.
@@ -207,8 +212,17 @@ impl Supervisor {
     self.operations.wake_sweeping();
   }
 
+  /// Whether frames wait that can be obeyed now.
+  const fn has_backlog(&self) -> bool {
+    self.backlog && !self.link.is_full()
+  }
+
   fn read(&mut self) -> Result<(), End> {
+    self.frames()?;
     for _ in 0..READS_A_TURN {
+      if self.backlog {
+        return Ok(());
+      }
       let space = self.decoder.space();
       let room = space.len();
       let count = match rustix::io::read(self.wires.input(), space) {
@@ -235,7 +249,13 @@ impl Supervisor {
   }
 
   fn frames(&mut self) -> Result<(), End> {
-    while let Some(frame) = self.decoder.next_frame() {
+    self.backlog = false;
+    loop {
+      if self.link.is_full() {
+        self.backlog = true;
+        break;
+      }
+      let Some(frame) = self.decoder.next_frame() else { break };
       if frame.kind == Kind::Hello {
         let (key, fence) = (frame.key, frame.fence);
         let hello = match ToInside::decode(&frame) {
