@@ -1,7 +1,8 @@
 //! Whether others may have a run that somebody holds.
 
 use super::core::Core;
-use super::host::{Previous, now_ms};
+use super::host::Previous;
+use crate::clock::now_ms;
 use crate::error::Result;
 use crate::limits::SECOND_LOOK;
 use crate::store::lease::LeaseRecord;

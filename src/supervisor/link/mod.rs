@@ -303,9 +303,6 @@ impl Shared {
     if was_left {
       self.left_ended.notify_waiters();
     }
-    if was_left {
-      self.left_ended.notify_waiters();
-    }
     // The reply is in this process now.
     self.send_small(Hurry::None, &ToInside::Ack, op);
     Ok(())
