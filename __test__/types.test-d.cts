@@ -174,7 +174,7 @@ export const listens: EnvironmentOptions = {
     event.at.toFixed()
     switch (event.type) {
       case 'acquired':
-        same<'started' | 'resumed' | 'taken_over' | 'restored', typeof event.how>(true)
+        same<'started' | 'pooled' | 'resumed' | 'taken_over' | 'restored', typeof event.how>(true)
         return event.runId.trim()
       case 'operation':
         return event.bytesIn + event.bytesOut + event.durationMs

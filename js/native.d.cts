@@ -98,15 +98,18 @@ export interface NativeListing {
   truncated: boolean
 }
 
-export interface NativeCommandResult {
-  exitCode?: number
-  signal?: string
+export interface NativeEnding {
+  exitCode?: number | undefined
+  signal?: string | undefined
   outcome: string
+  timedOut: boolean
+  durationMs: number
+}
+
+export interface NativeCommandResult extends NativeEnding {
   stdout: string
   stderr: string
   truncated: boolean
-  timedOut: boolean
-  durationMs: number
 }
 
 export interface InputPipe {
@@ -116,16 +119,7 @@ export interface InputPipe {
 
 export interface ProcessHandle {
   next(): Promise<Failure | { stream: string; data: Uint8Array }[] | null>
-  result(): Promise<
-    | Failure
-    | {
-        exitCode?: number | undefined
-        signal?: string | undefined
-        outcome: string
-        timedOut: boolean
-        durationMs: number
-      }
-  >
+  result(): Promise<Failure | NativeEnding>
   stop(): Promise<Failure | null>
 }
 
