@@ -3,8 +3,8 @@
 //   node scripts/soak.mjs [--short] [--only races,kills] [--seed N]   files of __test__/soak; the lengths are in its
 //                                                                     support/lengths.mjs
 //
-// Does its own set-up, as `npm test` does. SANDBOX_TEST_SOCKET names a private engine that has the image `racer` already;
-// without it one is started, and is gone at the end, as is the folder of all temporary files, also after a signal.
+// Does its own set-up, as `npm test` does. SANDBOX_TEST_SOCKET names a private engine that has the images already; without
+// it one is started, and is gone at the end, as is the folder of all temporary files, also after a signal.
 
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -18,6 +18,7 @@ import { totalsOf } from './lib/totals.mjs'
 import { setup } from './setup.mjs'
 
 const FOLDER = '__test__/soak'
+const IMAGES = ['busybox', 'racer']
 /** The longest that one file may take: the races take a minute for each of 15 pairs, and some seconds between. */
 const FILE_MS = 60 * 60_000
 
@@ -39,7 +40,7 @@ async function soak(files) {
   const temporary = mkdtempSync(join(tmpdir(), 'soak-'))
   const remove = () => rmSync(temporary, { recursive: true, force: true })
   const forget = onInterrupt(remove)
-  const engine = given ? { socketPath: given, stop: async () => {} } : await startEngine({ images: ['racer'] })
+  const engine = given ? { socketPath: given, stop: async () => {} } : await startEngine({ images: IMAGES })
   try {
     const env = {
       TMPDIR: temporary,

@@ -21,16 +21,18 @@ use sandbox_docker::sandbox::resident::ResidentSandbox;
 use sandbox_docker::sandbox::{Command, Export, Sandbox};
 use sandbox_docker::store::lease::MemoryLeaseStore;
 use sandbox_docker::store::snapshot::MemorySnapshotStore;
+use sandbox_docker::supervisor::link::{Identity, Link};
 use sandbox_docker::supervisor::wire::{
   CommandEnd, Credit, Encoder, Entry, EntryKind, Failed, Failure, How, Kind, Listed, MAX_DATA, NotStarted,
-  Notice, Read, Refusal, Reply, SelfTest, Started, Stream, TarDone, ToHost, Welcome, Written,
+  Notice, Read, Refusal, Reply, SelfTest, Started, Stream, TarDone, ToHost, Token, Welcome, Written,
 };
 use sandbox_docker::workspace::path::WorkspacePath;
 use serde_json::json;
 use support::answers::{Answer, LOST, command, command_end, data, exec, list, loses, outcome, read, with};
 use support::hostile::{Peer, engine, engine_that_saw, process, sandbox, welcome};
-use support::must_end;
 use support::scripted_engine::Gate;
+use support::{client, must_end};
+use tokio::time::sleep;
 
 /// Most bytes of a tar in these tests: two windows.
 const MAX_TAR: u64 = 1024 * 1024;
@@ -48,6 +50,24 @@ async fn export(sandbox: &ResidentSandbox) -> String {
 async fn drained(export: Result<Export>) -> Result<usize> {
   let pieces: Vec<_> = export?.tar.try_collect().await?;
   Ok(pieces.iter().map(bytes::Bytes::len).sum())
+}
+
+// In a burst of starts a container's own may come after a minute; until then there is nobody to answer a heartbeat.
+#[tokio::test(start_paused = true)]
+async fn a_container_that_its_engine_starts_late_is_waited_for() {
+  let ended = Gate::new();
+  let honest = process(&ended, |mut peer: Peer| async move {
+    peer.say(0, &ToHost::Welcome(welcome())).await;
+    peer.idle().await;
+  });
+  let engine = engine(&ended, honest);
+  let identity = Identity { token: Token([7; 32]), fence: 1, dead_man: Duration::ZERO };
+  let late = async {
+    sleep(Duration::from_secs(55)).await;
+    Ok(())
+  };
+  let link = Link::open(&client(&engine), "c1", identity, late).await.unwrap();
+  assert_eq!(link.welcome(), &welcome());
 }
 
 #[tokio::test]

@@ -11,11 +11,8 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { createFileLeaseStore } from '../../index.js'
 import { BUSYBOX, engine, lab, socketPath, transport } from '../support/live.mjs'
+import { acquires } from './support/lengths.mjs'
 
-/** `npm run soak` takes all rounds, `npm test` as many as show that the proof itself works: one of each kind. */
-const ROUNDS = { full: 50, short: 3 }
-const rounds = ROUNDS[process.env.SANDBOX_SOAK ?? 'full']
-if (!rounds) throw new Error(`SANDBOX_SOAK may be ${Object.keys(ROUNDS).join(' or ')}`)
 const PROCESSES = 20
 /** So long before the moment they are told of it; on a busy machine some hear late, and then want the run at once. */
 const NOTICE_MS = 150
@@ -72,14 +69,14 @@ async function imageHere() {
 
 const files = () => readdirSync(directory).filter(name => !name.startsWith('.lock-'))
 
-test(`${PROCESSES} processes want one run, ${rounds} times`, async t => {
+test(`${PROCESSES} processes want one run, ${acquires} times`, async t => {
   const image = await imageHere()
   const leases = createFileLeaseStore({ directory })
   const processes = Array.from({ length: PROCESSES }, () => acquirer(image))
   const winners = new Set()
   let [runId, expected] = [randomUUID(), {}]
   try {
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < acquires; round++) {
       // A run that is new, then waits, then was its dead holder's.
       const kind = ['new', 'waiting', 'orphaned'][round % 3]
       const moment = Date.now() + NOTICE_MS
@@ -101,9 +98,9 @@ test(`${PROCESSES} processes want one run, ${rounds} times`, async t => {
       expected[`round-${round}`] = kind
       assert.deepEqual(await winner.ask('write', `round-${round}`, kind), ['written'], what)
 
-      if (kind === 'new' && round < rounds - 1) {
+      if (kind === 'new' && round < acquires - 1) {
         assert.deepEqual(await winner.ask('release', 'waiting_approval'), ['released'])
-      } else if (kind === 'waiting' && round < rounds - 1) {
+      } else if (kind === 'waiting' && round < acquires - 1) {
         winner.kill()
         await winner.ended
         processes[won[0]] = acquirer(image)

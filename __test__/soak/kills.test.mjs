@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { createDockerSandboxEnvironment } from '../../index.js'
-import { engineProxy } from '../support/engine-proxy.mjs'
+import { behindProxy } from '../support/engine-proxy.mjs'
 import { workspaceOf } from './support/contents.mjs'
 import { cutting } from './support/cutting.mjs'
 import { Model, fileStores, hostOptions, startHost } from './support/hosts.mjs'
@@ -112,16 +112,12 @@ test(`a host is killed ${kills} times, and the next one goes on`, async t => {
       host.kill('SIGKILL')
     }
     const raw = { method: 'POST', path: /\/attach\?|\/exec\/\w+\/start/, upstream: () => cutting(choose, cut) }
-    const proxy = await engineProxy(raw)
-    try {
-      return await hostUntil(round, proxy.socketPath, (started, when) => {
+    return behindProxy([raw], proxy =>
+      hostUntil(round, proxy.socketPath, (started, when) => {
         host = started
         ready ||= when === 'ready'
         timer ??= setTimeout(() => started.kill('SIGTERM'), FRAME_MS + HOST_MS / 2)
-      })
-    } finally {
-      clearTimeout(timer)
-      await proxy.close()
-    }
+      }).finally(() => clearTimeout(timer)),
+    )
   }
 })

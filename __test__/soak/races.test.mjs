@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { engineProxy } from '../support/engine-proxy.mjs'
+import { behindProxy } from '../support/engine-proxy.mjs'
 import { Snapshots, bytesOf } from '../support/stores.mjs'
 import { raceSeconds } from './support/lengths.mjs'
 import { Tally, behind, eventually, pause, room, spread, within } from './support/room.mjs'
@@ -205,66 +205,66 @@ for (const [kind, needed] of Object.entries(RACES)) {
     }
   })
 
-  test(`${kind}: tars in`, async t => {
-    const snapshotStore = new Snapshots()
-    const { check, racer, score: counted } = score()
+  test(`${kind}: tars in`, t => {
     const looks = new Tally()
     const look = async id => {
       if ((await failureOrNothing(client.inspectContainer(id))) === undefined) looks.add(await lookAt(id))
     }
     // Where the tar does not go in, the container is removed at once; this is the last moment to look.
-    const proxy = await engineProxy({
-      method: 'DELETE',
-      path: /^\/containers\/\w{64}/,
-      before: path => look(path.match(/\w{64}/)[0]),
-    })
-    const owner = environment({ limits: LIMITS, snapshotStore, socketPath: proxy.socketPath })
-    const runId = randomUUID()
-    const races = []
-    try {
-      await fill(await owner.acquire({ runId }))
-      const [key] = snapshotStore.keys
-      const [kept, { meta }] = [snapshotStore.bytes(key), await snapshotStore.load(key)]
-      snapshotStore.overrides = {
-        load: async () => ({ meta, tar: raced(kept) }),
-        // What it is by then is nothing to go on from.
-        save: async (_key, _meta, tar) => void (await bytesOf(tar)),
-      }
-      const outcome = new Tally()
-      const end = performance.now() + raceSeconds * 1000
-      do {
-        await removeAll()
-        outcome.add(await attempt('restoring', restored(owner, runId, look)))
-      } while (performance.now() < end)
-      await removeAll()
-      await Promise.all(races)
-      t.diagnostic(
-        `${kind}, tars in: ${outcome.total} attempts (${outcome}); ${counted.swaps} changes; outside: ${looks}`,
-      )
-      // Most of the time goes to the start of containers.
-      check(raceSeconds / 10)
-      assert.deepEqual(
-        outcome.words.filter(word => !TYPED.includes(word)),
-        [],
-        String(outcome),
-      )
-      assert.deepEqual(looks.words, ['sound'])
-      assert.ok(looks.total >= outcome.total, `${looks}, ${outcome}`)
-    } finally {
-      snapshotStore.overrides = {}
-      await removeAll()
-      await owner.close()
-      await proxy.close()
-    }
-
-    async function* raced(tar) {
-      const [{ Id }] = await containers()
-      const before = counted.swaps
-      races.push(behind(Id, ['racer', kind, '60000'], racer()).ended)
-      await eventually('the race begins', () => counted.swaps > before)
-      for (let at = 0; at < tar.length; at += 4096) yield tar.subarray(at, at + 4096)
-    }
+    const path = /^\/containers\/\w{64}/
+    const rule = { method: 'DELETE', path, before: removed => look(removed.match(/\w{64}/)[0]) }
+    return behindProxy([rule], ({ socketPath }) => tarsIn(t, { kind, look, looks, socketPath }))
   })
+}
+
+async function tarsIn(t, { kind, look, looks, socketPath }) {
+  const snapshotStore = new Snapshots()
+  const { check, racer, score: counted } = score()
+  const owner = environment({ limits: LIMITS, snapshotStore, socketPath })
+  const runId = randomUUID()
+  const races = []
+  try {
+    await fill(await owner.acquire({ runId }))
+    const [key] = snapshotStore.keys
+    const [kept, { meta }] = [snapshotStore.bytes(key), await snapshotStore.load(key)]
+    snapshotStore.overrides = {
+      load: async () => ({ meta, tar: raced(kept) }),
+      // What it is by then is nothing to go on from.
+      save: async (_key, _meta, tar) => void (await bytesOf(tar)),
+    }
+    const outcome = new Tally()
+    const end = performance.now() + raceSeconds * 1000
+    do {
+      await removeAll()
+      outcome.add(await attempt('restoring', restored(owner, runId, look)))
+    } while (performance.now() < end)
+    await removeAll()
+    await Promise.all(races)
+    t.diagnostic(
+      `${kind}, tars in: ${outcome.total} attempts (${outcome}); ${counted.swaps} changes; outside: ${looks}`,
+    )
+    // Most of the time goes to the start of containers.
+    check(raceSeconds / 10)
+    assert.deepEqual(
+      outcome.words.filter(word => !TYPED.includes(word)),
+      [],
+      String(outcome),
+    )
+    assert.deepEqual(looks.words, ['sound'])
+    assert.ok(looks.total >= outcome.total, `${looks}, ${outcome}`)
+  } finally {
+    snapshotStore.overrides = {}
+    await removeAll()
+    await owner.close()
+  }
+
+  async function* raced(tar) {
+    const [{ Id }] = await containers()
+    const before = counted.swaps
+    races.push(behind(Id, ['racer', kind, '60000'], racer()).ended)
+    await eventually('the race begins', () => counted.swaps > before)
+    for (let at = 0; at < tar.length; at += 4096) yield tar.subarray(at, at + 4096)
+  }
 }
 
 /** Tells the lines of a command that is killed in the end. */

@@ -19,6 +19,8 @@ const LENGTHS = {
     warmUpBytes: 64 * MIB,
     /** Sessions at once. */
     sessions: 100,
+    /** Times that twenty processes want one run. */
+    acquires: 50,
   },
   short: {
     raceSeconds: 1,
@@ -28,9 +30,10 @@ const LENGTHS = {
     streamBytes: 32 * MIB,
     warmUpBytes: 16 * MIB,
     sessions: 8,
+    acquires: 3,
   },
 }
 
 export const length = process.env.SANDBOX_SOAK ?? 'full'
 if (!LENGTHS[length]) throw new Error(`SANDBOX_SOAK is ${length}; it may be ${Object.keys(LENGTHS).join(' or ')}`)
-export const { raceSeconds, kills, stops, operations, streamBytes, warmUpBytes, sessions } = LENGTHS[length]
+export const { raceSeconds, kills, stops, operations, streamBytes, warmUpBytes, sessions, acquires } = LENGTHS[length]

@@ -112,6 +112,11 @@ async fn beating(shared: Arc<Shared>, beats: Arc<Beats>) {
   let mut from = 0;
   for number in 1u64.. {
     beat.tick().await;
+    // Nobody answers a heartbeat before the hello, and the engine may take its time to start the container.
+    if shared.slots().welcome.is_some() {
+      from = number;
+      continue;
+    }
     if number.saturating_sub(beats.answered.load(Ordering::Relaxed).max(from)) > MISSED_HEARTBEATS {
       if !shared.is_frozen().await {
         return shared.break_off(silent());
