@@ -9,11 +9,14 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use sandbox_docker::cancel::Cancel;
 use sandbox_docker::docker::ByteStream;
-use sandbox_docker::sandbox::Sandbox;
+use sandbox_docker::error::ErrorCode;
+use sandbox_docker::limits::HEARTBEAT_INTERVAL;
+use sandbox_docker::sandbox::output::output;
 use sandbox_docker::sandbox::resident::ResidentSandbox;
+use sandbox_docker::sandbox::{Command, Sandbox};
 use sandbox_docker::supervisor::wire::{Credit, Kind, Reply, Stream, ToHost, Written};
 use sandbox_docker::workspace::path::WorkspacePath;
-use support::answers::{Answer, loses, outcome, with};
+use support::answers::{Answer, command, loses, outcome, with};
 use tokio::time::{Instant, sleep, timeout};
 
 /// More than may be sent before more is granted.
@@ -23,10 +26,10 @@ const PIECE: &[u8] = &[b'x'; 1024];
 const LONG: Duration = Duration::from_secs(45);
 
 /// The contents; the last piece comes after `wait`.
-fn contents(wait: Duration) -> ByteStream {
-  stream::iter(0..PIECES)
+fn contents(pieces: u64, wait: Duration) -> ByteStream {
+  stream::iter(0..pieces)
     .then(move |number| async move {
-      if number + 1 == PIECES {
+      if number + 1 == pieces {
         sleep(wait).await;
       }
       Ok(Bytes::from_static(PIECE))
@@ -37,7 +40,7 @@ fn contents(wait: Duration) -> ByteStream {
 async fn write(sandbox: &ResidentSandbox, wait: Duration) -> String {
   let path = WorkspacePath::parse("f").unwrap();
   let cancel = Cancel::new();
-  let written = sandbox.write_stream(&path, contents(wait), 0o644, &cancel);
+  let written = sandbox.write_stream(&path, contents(PIECES, wait), 0o644, &cancel);
   outcome(written, |size| format!("{size} bytes")).await
 }
 
@@ -84,4 +87,39 @@ async fn a_process_1_that_takes_a_little_at_a_time_goes_on() {
   });
   let (written, _) = with(slow, async |sandbox| write(sandbox, Duration::ZERO).await).await;
   assert_eq!(written, "204800 bytes");
+}
+
+/// It grants everything, answers every heartbeat that must have been sent, and reads nothing.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_stream_that_nobody_reads_can_be_cancelled() {
+  let deaf: Answer = act!(|peer, op| {
+    peer.say(op, &ToHost::Credit(Credit { stream: Stream::Input, limit: u64::MAX })).await;
+    for number in 1.. {
+      sleep(HEARTBEAT_INTERVAL).await;
+      peer.say(0, &ToHost::Heartbeat(number)).await;
+    }
+  });
+  let (waited, _) = with(deaf, async |sandbox| {
+    let path = WorkspacePath::parse("f").unwrap();
+    let cancel = Cancel::new();
+    // More than waits for the stream.
+    let writing = sandbox.write_stream(&path, contents(2048, Duration::ZERO), 0o644, &cancel);
+    let asking = async {
+      sleep(Duration::from_secs(1)).await;
+      let begun = Instant::now();
+      let (writer, _reader) = output();
+      let unlimited = Command { timeout: None, ..command() };
+      let asked = async { sandbox.stream(unlimited, &writer, &cancel).await.unwrap_err().code() };
+      let cancelling = async {
+        sleep(Duration::from_secs(3)).await;
+        cancel.cancel();
+      };
+      let (code, ()) = tokio::join!(asked, cancelling);
+      (code, begun.elapsed().as_secs())
+    };
+    let (asked, written) = tokio::join!(asking, writing);
+    (asked, written.unwrap_err().code())
+  })
+  .await;
+  assert_eq!(waited, ((ErrorCode::Cancelled, 3), ErrorCode::ContainerLost));
 }

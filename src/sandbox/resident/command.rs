@@ -13,12 +13,19 @@ use crate::supervisor::wire::{
   CommandEnd, Exec, How, NotStarted, RelativePath, Reply, Started, Stream, StringsBuf, ToInside,
 };
 
+/// What is under way, for messages.
+pub(super) const WHAT: &str = "The sandbox command";
 /// What engines and shells give as the exit code of a command that SIGKILL ended, ours too: 128 and its number.
 const KILLED: i64 = 137;
 
 impl ResidentSandbox {
   /// Asks for a command, with no more output than `cap` bytes of each stream; its input is still to be sent.
-  pub(super) async fn start(&self, command: Command, cap: u64) -> Result<(Operation, Stdin)> {
+  pub(super) async fn start(
+    &self,
+    command: Command,
+    cap: u64,
+    cancel: &Cancel,
+  ) -> Result<(Operation, Stdin)> {
     let Command { program, args, cwd, env, stdin, timeout, .. } = command;
     let argv = strings(std::iter::once(&program).chain(&args))?;
     let mut variables = self.env.clone();
@@ -35,17 +42,17 @@ impl ResidentSandbox {
       argv: argv.view(),
       env: env.view(),
     };
-    Ok((self.link.request(ToInside::Exec(request)).await?, stdin))
+    Ok((self.ask(ToInside::Exec(request), WHAT, cancel).await?, stdin))
   }
 
   pub(super) async fn run(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
     let begun = Instant::now();
     let (program, max_output_bytes) = (command.program.clone(), command.max_output_bytes);
-    let (operation, stdin) = self.start(command, max_output_bytes).await?;
+    let (operation, stdin) = self.start(command, max_output_bytes, cancel).await?;
     let (mut stdout, mut stderr) = (CappedOutput::new(max_output_bytes), CappedOutput::new(max_output_bytes));
     let mut exited = None;
     let reply = operation
-      .run(stdin, "The sandbox command", cancel, |event| {
+      .run(stdin, WHAT, cancel, |event| {
         let (kept, bytes) = match event {
           Event::Data(Stream::Output, bytes) => (&mut stdout, bytes),
           Event::Data(Stream::Error, bytes) => (&mut stderr, bytes),

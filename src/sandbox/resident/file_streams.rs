@@ -29,8 +29,8 @@ impl ResidentSandbox {
     cancel: &Cancel,
   ) -> Result<FileStream> {
     let request = ReadFile { window: WINDOW, offset, limit, path: relative(path.as_str())? };
-    let mut operation = self.link.request(ToInside::ReadFile(request)).await?;
     let what = format!("Reading {path}");
+    let mut operation = self.ask(ToInside::ReadFile(request), &what, cancel).await?;
     let (size, mode) = match cancel.guard(&what, operation.next()).await? {
       Event::Started(Started::File { size, mode }) => (size, mode & 0o7777),
       Event::Done(Reply::Failed(failed)) => return Err(failure(failed, "read", path)),
@@ -52,7 +52,8 @@ impl ResidentSandbox {
     cancel: &Cancel,
   ) -> Result<u64> {
     let request = WriteFile { mode, size: UNTIL_END, overwrite: true, path: relative(path.as_str())? };
-    let operation = self.link.request(ToInside::WriteFile(request)).await?;
+    let what = format!("Writing {path}");
+    let operation = self.ask(ToInside::WriteFile(request), &what, cancel).await?;
     let sent = Arc::new(AtomicU64::new(0));
     let counted = contents.inspect_ok({
       let sent = Arc::clone(&sent);
@@ -60,7 +61,7 @@ impl ResidentSandbox {
         sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
       }
     });
-    let (what, turn) = (format!("Writing {path}"), Turn::new());
+    let turn = Turn::new();
     let stdin = Stdin::Stream(turn.of(counted.boxed()));
     let reply = operation.run(stdin, &what, cancel, |event| {
       turn.moved();

@@ -27,7 +27,7 @@ impl ResidentSandbox {
     cancel: &Cancel,
   ) -> Result<FileRange> {
     let request = ReadFile { window: WINDOW, offset, limit, path: relative(path.as_str())? };
-    let operation = self.link.request(ToInside::ReadFile(request)).await?;
+    let operation = self.ask(ToInside::ReadFile(request), what, cancel).await?;
     let mut data = Vec::new();
     let reply = operation.run(Stdin::Empty, what, cancel, |event| {
       let Some(bytes) = output(event, "a read")? else { return Ok(()) };
@@ -56,7 +56,7 @@ impl ResidentSandbox {
   ) -> Result<()> {
     let size = contents.len() as u64;
     let request = WriteFile { mode, size, overwrite: true, path: relative(path.as_str())? };
-    let operation = self.link.request(ToInside::WriteFile(request)).await?;
+    let operation = self.ask(ToInside::WriteFile(request), what, cancel).await?;
     match operation.run(Stdin::Bytes(contents), what, cancel, |event| silent(event, "a write")).await? {
       Reply::Written(written) if written.size == size => Ok(()),
       Reply::Failed(failed) => Err(failure(failed, "write", path)),
@@ -74,7 +74,7 @@ impl ResidentSandbox {
   ) -> Result<Listing> {
     let most = u32::try_from(limit).unwrap_or(u32::MAX);
     let request = List { window: WINDOW, depth, limit: most, path: relative(path.as_str())? };
-    let operation = self.link.request(ToInside::List(request)).await?;
+    let operation = self.ask(ToInside::List(request), what, cancel).await?;
     let mut bytes = Vec::new();
     let reply = operation.run(Stdin::Empty, what, cancel, |event| {
       let Some(piece) = output(event, "a listing")? else { return Ok(()) };
@@ -104,7 +104,7 @@ impl ResidentSandbox {
 
   pub(super) async fn unpack(&self, tar: ByteStream, cancel: &Cancel) -> Result<()> {
     let request = TarIn { max_bytes: u64::MAX, max_entries: entries_cap() };
-    let operation = self.link.request(ToInside::TarIn(request)).await?;
+    let operation = self.ask(ToInside::TarIn(request), FILLING, cancel).await?;
     let quiet = |event| silent(event, "an archive");
     match operation.run(Stdin::Stream(tar), FILLING, cancel, quiet).await? {
       Reply::Tar(done) if done.skipped == 0 => Ok(()),
@@ -116,7 +116,7 @@ impl ResidentSandbox {
 
   pub(super) async fn pack(&self, max_bytes: u64, cancel: &Cancel) -> Result<ByteStream> {
     let request = TarOut { window: WINDOW, max_bytes, max_entries: entries_cap() };
-    let operation = self.link.request(ToInside::TarOut(request)).await?;
+    let operation = self.ask(ToInside::TarOut(request), PACKING, cancel).await?;
     let (link, cancel, what) = (self.link.clone(), cancel.clone(), PACKING.to_owned());
     Ok(Pieces { operation, link, cancel, what, kind: Tar, most: max_bytes }.stream())
   }

@@ -27,8 +27,8 @@ use super::{Capabilities, Command, CommandResult, Export, FileRange, FileStream,
 use crate::cancel::Cancel;
 use crate::docker::ByteStream;
 use crate::error::{Error, ErrorCode, Result, fail};
-use crate::supervisor::link::Link;
-use crate::supervisor::wire::Capability;
+use crate::supervisor::link::{Link, Operation};
+use crate::supervisor::wire::{Capability, ToInside};
 use crate::workspace::path::WorkspacePath;
 
 /// What is under way, for messages.
@@ -83,6 +83,13 @@ impl ResidentSandbox {
     work: impl Future<Output = Result<T>>,
   ) -> Result<T> {
     self.settled(async { Watch::new(patience).over(&self.link, what, work).await }).await
+  }
+
+  /// Opens an operation. A process 1 that does not even read what it is asked for is not waited for, and neither is it
+  /// once nobody wants it any more.
+  async fn ask(&self, request: ToInside<'_>, what: &str, cancel: &Cancel) -> Result<Operation> {
+    let asked = cancel.guard(what, self.link.request(request));
+    Watch::new(Patience::FILE).over(&self.link, what, asked).await
   }
 
   /// Runs an operation that takes as long as its caller does.
@@ -158,7 +165,7 @@ impl Sandbox for ResidentSandbox {
 
   async fn exec(&self, command: Command, cancel: &Cancel) -> Result<CommandResult> {
     let patience = Patience::command(command.timeout.unwrap_or(Duration::MAX));
-    self.operate(patience, "The sandbox command", self.run(command, cancel)).await
+    self.operate(patience, command::WHAT, self.run(command, cancel)).await
   }
 
   async fn stream(&self, command: Command, output: &OutputWriter, cancel: &Cancel) -> Result<ProcessEnd> {

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use super::command::{complaint, last_word, outcome};
+use super::command::{WHAT, complaint, last_word, outcome};
 use super::watch::{Patience, Watch};
 use super::{ResidentSandbox, unexpected};
 use crate::cancel::Cancel;
@@ -12,9 +12,6 @@ use crate::sandbox::Command;
 use crate::sandbox::output::{OutputStream, OutputWriter, ProcessEnd};
 use crate::supervisor::link::{Event, Sink};
 use crate::supervisor::wire::{CommandEnd, Started, Stream};
-
-/// For messages.
-const WHAT: &str = "The sandbox command";
 
 /// Passes events of a command on to whoever reads its output.
 struct Passing<'a> {
@@ -70,7 +67,7 @@ impl ResidentSandbox {
     let mut passing = Passing { output, begun: Instant::now(), exited: None };
     let mut watch = Watch::new(Patience::command(command.timeout.unwrap_or(Duration::MAX)));
     let program = command.program.clone();
-    let (operation, stdin) = self.start(command, u64::MAX).await?;
+    let (operation, stdin) = self.start(command, u64::MAX, cancel).await?;
     let reply = {
       let work = operation.run_paced(stdin, WHAT, cancel, &mut passing);
       tokio::select! {
