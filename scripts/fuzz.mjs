@@ -26,6 +26,8 @@ const KEPT = join(ROOT, 'fuzz/corpus')
 const FLAGS = ['--sanitizer', 'none']
 /** Longest input in bytes, longest time of one input in seconds, most memory in MiB. */
 const LIMITS = ['-max_len=8192', '-timeout=30', '-rss_limit_mb=2048']
+/** Longer inputs are tried from early on: most say what happens in a row of steps. */
+const GROWTH = '-len_control=10'
 /** Files of the supervisor's target are many and short-lived. */
 const SHM = '/dev/shm'
 
@@ -54,6 +56,8 @@ if (process.platform !== 'linux') {
 }
 
 const env = {
+  // No program to embed, whose absence would be a reason to build again.
+  SANDBOX_EMBED: 'nothing',
   PATH: `${join(TOOLS, 'bin')}:${process.env.PATH}`,
   ...(existsSync(SHM) && { TMPDIR: SHM }),
   ...(values.walk && { SANDBOX_FUZZ_OPENAT2: 'no' }),
@@ -76,7 +80,7 @@ async function fuzz(target) {
   console.log(`\n=== ${target}: ${seconds} s`)
   const work = join(WORK, target)
   mkdirSync(work, { recursive: true })
-  const limits = [`-max_total_time=${seconds}`, '-print_final_stats=1', ...LIMITS]
+  const limits = [`-max_total_time=${seconds}`, '-print_final_stats=1', GROWTH, ...LIMITS]
   const { code, output } = await cargoFuzz(['run', ...FLAGS, target, work, join(KEPT, target), '--', ...limits])
   if (code === 0 && values.keep) await keep(target)
   const number = pattern => Number([...output.matchAll(pattern)].at(-1)?.[1] ?? Number.NaN)

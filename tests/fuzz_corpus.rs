@@ -1,5 +1,12 @@
 //! Every input that the fuzzer kept, and every one that it found something with, once more: what was found stays found.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(
+  clippy::unwrap_used,
+  clippy::expect_used,
+  clippy::panic,
+  clippy::indexing_slicing,
+  clippy::cognitive_complexity,
+  reason = "tests"
+)]
 
 #[path = "../fuzz/src/lib.rs"]
 mod fuzz;

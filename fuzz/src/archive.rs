@@ -12,8 +12,8 @@ use sandbox_docker::archive::{
 };
 use sandbox_docker::error::ErrorCode;
 
-use crate::messages;
-use crate::pieces::pieces;
+use super::messages;
+use super::pieces::pieces;
 
 /// Names and contents of an input, several times over.
 const MEMORY: usize = 32 * 1024 * 1024;
@@ -28,7 +28,7 @@ const PATH: (usize, usize, usize) = (64, 4095, 255);
 
 pub fn check(data: &[u8]) {
   let [how, seed, rest @ ..] = data else { return };
-  crate::bounded(MEMORY, || {
+  super::bounded(MEMORY, || {
     let archive = match how % 4 {
       0 => rest.to_vec(),
       // Headers whose sums are right, whatever is in them.

@@ -19,8 +19,8 @@ use sandbox_docker::sandbox::resident::{Container, ResidentSandbox};
 use sandbox_docker::supervisor::link::{Identity, Link};
 use sandbox_docker::supervisor::wire::Token;
 
-use crate::replies::{reply, stream_head};
-use crate::scripted_engine::{Act, Gate, Script, ScriptedEngine};
+use super::replies::{reply, stream_head};
+use super::scripted_engine::{Act, Gate, Script, ScriptedEngine, Talk};
 use ask::{ASKS, Ask};
 use peer::{Plan, Told};
 
@@ -28,11 +28,13 @@ use peer::{Plan, Told};
 const MEMORY: usize = 24 * 1024 * 1024;
 /// The longest of all deadlines is that of an archive, 120 s; then what ends it has its own.
 const LONGEST: Duration = Duration::from_secs(200);
+/// An operation that is cancelled has 10 s to end; then the container has 2 s to tell why it did.
+const STOPPED: Duration = Duration::from_secs(15);
 
 pub fn check(data: &[u8]) {
   let runtime =
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-  crate::bounded(MEMORY, || {
+  super::bounded(MEMORY, || {
     // An input that ends too early is none.
     let _ = runtime.block_on(run(data));
     drop(runtime);
@@ -115,7 +117,15 @@ async fn play(course: &Course, sandbox: &ResidentSandbox, told: &Told, engine: &
 
 /// What an operation ends in; `None`: well, with a result that it can have.
 async fn ends(ask: Ask, sandbox: &ResidentSandbox, cancel: &Cancel) -> Option<ErrorCode> {
-  let ended = tokio::time::timeout(LONGEST, ask.on(sandbox, cancel)).await;
+  let cancelled = async {
+    cancel.cancelled().await;
+    tokio::time::sleep(STOPPED).await;
+  };
+  let ended = tokio::select! {
+    biased;
+    ended = tokio::time::timeout(LONGEST, ask.on(sandbox, cancel)) => ended,
+    () = cancelled, if ask != Ask::KillAll => panic!("{ask:?} does not end though it was cancelled"),
+  };
   let Err(error) = ended.unwrap_or_else(|_| panic!("{ask:?} does not end")) else { return None };
   let code = error.code();
   let fits = match code {
@@ -143,7 +153,7 @@ async fn sandbox(client: Client) -> sandbox_docker::error::Result<ResidentSandbo
   Ok(ResidentSandbox::new(Container::new(client, "c1".to_owned(), ending, 0, held), link, [].into()))
 }
 
-fn engine(ended: &Gate, talk: crate::scripted_engine::Talk) -> ScriptedEngine {
+fn engine(ended: &Gate, talk: Talk) -> ScriptedEngine {
   let code = br#"{"StatusCode":137}"#;
   let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", code.len());
   let waiting = vec![Act::Write(head.into_bytes()), Act::Wait(ended.clone()), Act::Write(code.to_vec())];

@@ -16,8 +16,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use sandbox_docker::supervisor::inside::fuzzing::Driven;
 use sandbox_docker::supervisor::wire::*;
 
-use crate::archive;
-use crate::messages::{self, Words, odd_frame};
+use super::archive;
+use super::messages::{self, Words, odd_frame};
 use place::{PATHS, Place};
 
 /// Two decoders, what waits to be written, and 64 operations, each with what one of them may keep.
@@ -36,7 +36,7 @@ const MOST: usize = 48 * 1024;
 
 pub fn check(data: &[u8]) {
   guard::no_processes();
-  crate::bounded(MEMORY, || {
+  super::bounded(MEMORY, || {
     let place = Place::new();
     let mut host = Host::new(&place);
     // The end of an input is the end of what is said, wherever it is.

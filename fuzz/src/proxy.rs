@@ -7,8 +7,8 @@ use arbitrary::{Result, Unstructured};
 use sandbox_docker::proxy::fuzzing::{chunked, head_end, hello, reply, request};
 use sandbox_docker::proxy::{Authority, Host, Policy, Rule};
 
-use crate::messages;
-use crate::pieces::pieces;
+use super::messages;
+use super::pieces::pieces;
 
 /// A head or hello, several times over.
 const MEMORY: usize = 16 * 1024 * 1024;
@@ -16,7 +16,7 @@ const MAX_HEADERS: usize = 256;
 
 pub fn check(data: &[u8]) {
   let [what, seed, rest @ ..] = data else { return };
-  crate::bounded(MEMORY, || match what % 8 {
+  super::bounded(MEMORY, || match what % 8 {
     0 => host(rest),
     1 => rule(rest),
     2 => authority(rest),

@@ -5,8 +5,8 @@ use arbitrary::{Result, Unstructured};
 use sandbox_docker::supervisor::wire::*;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::messages::{self, Words, odd_frame};
-use crate::pieces::pieces;
+use super::messages::{self, Words, odd_frame};
+use super::pieces::pieces;
 
 const KEY: u64 = 0x1122_3344_5566_7788;
 const FENCE: u64 = 7;
@@ -17,7 +17,7 @@ const LONGEST: usize = 256 * 1024;
 
 pub fn check(data: &[u8]) {
   let Some((how, rest)) = data.split_first() else { return };
-  crate::bounded(MEMORY, || match how % 4 {
+  super::bounded(MEMORY, || match how % 4 {
     0 => payload(rest),
     1 => stream(rest, how / 4),
     // An input that ends too early is none.

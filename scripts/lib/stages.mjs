@@ -11,8 +11,8 @@ import { add, single, totalsOf } from './totals.mjs'
 
 const ONE = { passed: 1, failed: 0 }
 // Without the default features there is no Node-API at all: the core must build and pass alone. With `supervisor` there is
-// the program in the container.
-const CORE = ['--no-default-features', '--features', 'supervisor']
+// the program in the container, with `fuzzing` what the fuzzers' corpus is repeated with.
+const CORE = ['--no-default-features', '--features', 'supervisor,fuzzing']
 const TESTS = '__test__'
 const CHOOSING = ['bare-image', 'fallback', 'gvisor', 'resident']
 // Those that need the engine.

@@ -19,8 +19,8 @@ const ENTRIES: usize = 3;
 const DEPTH: u32 = 2;
 /// Most bytes of a tar: two windows.
 const TAR: u64 = 1024 * 1024;
-/// What is written: more than may be sent before more is granted.
-const LONG: usize = 200 * 1024;
+/// What is written: more than may be sent before more is granted, and more than waits for a stream that nobody reads.
+pub const LONG: usize = 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {

@@ -11,12 +11,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::messages::{self, odd_frame};
-use crate::replies::frame;
-use crate::scripted_engine::{Gate, Talk};
+use super::super::messages::{self, odd_frame};
+use super::super::replies::frame;
+use super::super::scripted_engine::{Gate, Talk};
 
+/// Bytes of what is written.
+const LONG: u64 = super::ask::LONG as u64;
+/// How often a host sends a heartbeat (`HEARTBEAT_INTERVAL`), the next number each time.
+const BEAT: Duration = Duration::from_secs(5);
 /// How long it waits for a request before it goes on.
 const AWAIT: Duration = Duration::from_secs(3);
 /// A row of bytes for each of which the host wakes up.
@@ -107,6 +111,8 @@ struct Peer {
   told: Arc<Told>,
   write: OwnedWriteHalf,
   encoder: Encoder,
+  /// When the host said hello.
+  since: Instant,
   heard: mpsc::UnboundedReceiver<Heard>,
   requests: Vec<u64>,
   /// How much was said of each output stream.
@@ -139,9 +145,9 @@ impl Peer {
         hear.closed().await;
       });
     }
-    let encoder = Encoder::new(key, fence);
+    let (encoder, since) = (Encoder::new(key, fence), Instant::now());
     let (requests, sent) = (Vec::new(), HashMap::new());
-    Some(Self { plan, told, write, encoder, heard, requests, sent, welcomed: false, clean: true })
+    Some(Self { plan, told, write, encoder, since, heard, requests, sent, welcomed: false, clean: true })
   }
 
   async fn play(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
@@ -164,6 +170,12 @@ impl Peer {
     }
     if self.plan.ends {
       return;
+    }
+    while self.plan.beats && !self.plan.reads {
+      // Without reading them, it answers those that must have been sent.
+      sleep(BEAT).await;
+      let number = self.since.elapsed().as_secs() / BEAT.as_secs();
+      self.say(0, &ToHost::Heartbeat(number)).await;
     }
     while let Some(heard) = self.heard.recv().await {
       self.take(heard).await;
@@ -243,9 +255,9 @@ impl Peer {
         let sent = self.sent.get(&(op, Stream::Output as u8)).copied().unwrap_or(0);
         let reply = *u.choose(&[
           Reply::Read(Read { size: sent, mode: 0o644, sent }),
-          Reply::Written(Written { size: 200 * 1024 }),
+          Reply::Written(Written { size: LONG }),
           Reply::Tar(TarDone { bytes: sent, entries: 1, skipped: 0 }),
-          Reply::Tar(TarDone { bytes: 200 * 1024, entries: 1, skipped: 0 }),
+          Reply::Tar(TarDone { bytes: LONG, entries: 1, skipped: 0 }),
         ])?;
         self.say(op, &ToHost::Done(reply)).await;
       }

@@ -62,8 +62,8 @@ impl Place {
     symlink("loop", workspace.join("loop")).unwrap();
     mknodat(CWD, workspace.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     drop(os::unix::net::UnixListener::bind(workspace.join("socket")));
-    fs::set_permissions(workspace.join("closed/file"), fs::Permissions::from_mode(0)).unwrap();
-    fs::set_permissions(workspace.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(workspace.join("closed/file"), fs::Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(workspace.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
     let outside = seen(home.path());
     Self { home, secret, outside }
   }
