@@ -298,7 +298,9 @@ fn entry(u: &mut Unstructured<'_>, archive: &mut Vec<u8>) -> Result<()> {
   number(u, &mut block[136..148], 1_700_000_000)?;
   block[156] = kind;
   if matches!(kind, b'1' | b'2' | b'0') {
-    put(&mut block[157..257], &name(u)?);
+    let own = block[..100].to_vec();
+    let link = if u.ratio(1, 8)? { own } else { name(u)? };
+    put(&mut block[157..257], &link);
   }
   match u.int_in_range(0..=5u8)? {
     0 => {}

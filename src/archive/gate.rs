@@ -90,7 +90,10 @@ impl Gate {
     }
     match &entry.kind {
       EntryKind::Symlink { target } => self.limits.symlinks.check(&entry.path, target),
-      EntryKind::HardLink { target } if !self.names.is_file(target) => Err(Refusal::HardLink),
+      // To itself, it would take away what it leads to.
+      EntryKind::HardLink { target } if *target == entry.path || !self.names.is_file(target) => {
+        Err(Refusal::HardLink)
+      }
       _ => Ok(()),
     }
   }

@@ -85,3 +85,15 @@ fn a_refused_entry_leaves_no_name() {
   assert!(!gate.names.is_file(&EntryPath::parse(b"f/x/y").unwrap()));
   assert_eq!(gate.names.0.len(), 2);
 }
+
+#[test]
+fn a_hard_link_does_not_lead_to_itself() {
+  let link =
+    |path, target: &[u8]| entry(path, EntryKind::HardLink { target: EntryPath::parse(target).unwrap() }, 0);
+  let mut gate = Gate::new(ArchiveLimits::default());
+  gate.admit(&file("a", 1)).unwrap();
+  gate.admit(&link("b", b"a")).unwrap();
+  gate.admit(&link("c", b"b")).unwrap();
+  gate.admit(&link("b", b"c")).unwrap();
+  assert_eq!(gate.admit(&link("b", b"b")), Err(ArchiveError::refused(b"b", Refusal::HardLink)));
+}
