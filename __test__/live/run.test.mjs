@@ -142,12 +142,18 @@ test("a sub-agent has a run of its own in the middle of its parent's call", asyn
 
 test('a run that is aborted ends its command and its container', async () => {
   const agent = agentOf([[shell('touch begun; sleep 307; touch late')]], {})
-  agent.tools.sandbox_exec = { ...agent.tools.sandbox_exec, requiresApproval: false }
   const controller = new AbortController()
+  const exec = agent.tools.sandbox_exec
+  const execute = async (input, context) => {
+    const running = exec.execute(input, context)
+    running.catch(() => undefined)
+    const { executionEnvironment: session } = context
+    await eventually('the command begins', async () => (await session.list()).entries.length === 1)
+    controller.abort(new Error('enough'))
+    return running
+  }
+  agent.tools.sandbox_exec = { ...exec, requiresApproval: false, execute }
   const running = startRun(agent, { runId: randomUUID(), abortSignal: controller.signal })
-  await eventually('the container starts', async () => (await containers()).length === 1)
-  await new Promise(resolve => setTimeout(resolve, 700))
-  controller.abort(new Error('enough'))
   const state = await running
   assert.deepEqual([state.status, state.error.code], ['cancelled', 'CANCELLED'])
   assert.deepEqual(await containers(), [])
