@@ -13,6 +13,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'no
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ROOT, run } from './lib/run.mjs'
+import { findOnPath } from './lib/tools.mjs'
 import { setup } from './setup.mjs'
 
 const TARGETS = ['wire', 'archive', 'proxy', 'inside', 'host']
@@ -52,6 +53,10 @@ if (unknown.length > 0 || !Number.isInteger(seconds) || seconds < 1) {
 }
 if (process.platform !== 'linux') {
   console.error('The fuzzers run on Linux: one of them is the program that is process 1 there.')
+  process.exit(2)
+}
+if (!findOnPath('c++')) {
+  console.error('A C++ compiler is missing, which libFuzzer is built with: install g++, then start again')
   process.exit(2)
 }
 

@@ -1,4 +1,5 @@
 //! Every input that the fuzzer kept, and every one that it found something with, once more: what was found stays found.
+#![cfg(target_os = "linux")]
 #![expect(
   clippy::unwrap_used,
   clippy::expect_used,
