@@ -537,7 +537,7 @@ fn a_pool_has_a_size_and_needs_our_own_process_1() {
   assert_eq!([size(json!({ "size": 0 })), size(json!({ "size": 256 }))], [0, 256]);
   assert_eq!(good(json!({})).pool_size, 0);
   let may = "it must be a whole number from 0 to 256 (containers).";
-  bad(json!({ "pool": {} }), &format!("Option pool.size was not given; {may}"));
+  bad(json!({ "pool": {} }), &format!("Option pool.size was missing; {may}"));
   bad(json!({ "pool": { "size": 257 } }), &format!("Option pool.size was 257; {may}"));
   bad(json!({ "pool": { "size": 1.5 } }), &format!("Option pool.size was 1.5; {may}"));
   later(
