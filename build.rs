@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// `scripts/build-supervisor.mjs` puts them here, named as Node names architectures; engines name them differently.
-const BUILT: &str = "target/supervisor";
+/// `scripts/build-supervisor.mjs` puts them here, named as Node names architectures; engines name them differently. There is
+/// nothing else in it, so that the folder can be watched: cargo would run this at every build for a file that is not there.
+const BUILT: &str = "target/embed";
 const EMBED: &str = "SANDBOX_EMBED";
 const ARCHITECTURES: [(&str, &str); 2] = [("x64", "amd64"), ("arm64", "arm64")];
 
@@ -21,13 +22,17 @@ fn embed_supervisors() {
   // The supervisor is built from this crate too: it holds no other supervisor, and a new one is no reason to build it again.
   println!("cargo::rerun-if-env-changed={EMBED}");
   let is_supervisor = env::var_os(EMBED).is_some_and(|what| what == "nothing");
+  if !is_supervisor {
+    // Where it cannot be made, cargo runs this again at the next build; nothing else is lost.
+    let _ = fs::create_dir_all(root.join(BUILT));
+    println!("cargo::rerun-if-changed={BUILT}");
+  }
   for (node, engine) in ARCHITECTURES {
     let built = root.join(BUILT).join(format!("supervisor-{node}"));
     let slot = out.join(format!("supervisor-{engine}"));
     if is_supervisor {
       fill(&slot, &[]);
     } else {
-      println!("cargo::rerun-if-changed={}", built.display());
       fill(&slot, &fs::read(&built).unwrap_or_default());
     }
   }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { firstNetwork } from '../scripts/lib/address-pool.mjs'
-import { add, single, totalsOf } from '../scripts/lib/totals.mjs'
+import { add, failuresOf, single, totalsOf } from '../scripts/lib/totals.mjs'
 
 const CARGO = `
 test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s
@@ -33,7 +33,10 @@ describe('totals', () => {
     ['a runner that said nothing', 'cargo', 0, '', { passed: 0, failed: 1 }],
   ]
   for (const [name, runner, code, output, expected] of cases) {
-    it(name, () => assert.deepEqual(totalsOf(runner, { code, output }), expected))
+    it(name, () => {
+      const { passed, failed } = totalsOf(runner, { code, output })
+      assert.deepEqual({ passed, failed }, expected)
+    })
   }
 
   it('count a check without tests once', () => {
@@ -47,6 +50,66 @@ describe('totals', () => {
       passed: 6,
       failed: 3,
     })
+  })
+})
+
+describe('failures', () => {
+  const bun = `
+__test__/a.test.mjs:
+(pass) fine [0.10ms]
+a warning of nobody
+
+__test__/b.test.mjs:
+(pass) fine too [0.10ms]
+AssertionError: 1 == 2
+(fail) wrong [34.56ms]
+(fail) late [500.01ms]
+  ^ this test timed out after 500ms.
+(pass) after it [0.10ms]
+
+ 3 pass
+ 2 fail
+`
+  const cargo = `
+test a ... ok
+test b ... FAILED
+
+failures:
+
+---- b stdout ----
+it was 3
+
+failures:
+    b
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored
+`
+  const node = '✔ a\n✖ b (2 ms)\nℹ fail 1\n\n✖ failing tests:\n\ntest at b.mjs:2:22\n✖ b (2 ms)\n  1 == 2\n'
+
+  it('are what bun wrote before each and one line after', () => {
+    assert.deepEqual(failuresOf('bun', { output: bun }), [
+      '__test__/b.test.mjs:',
+      'AssertionError: 1 == 2',
+      '(fail) wrong [34.56ms]',
+      '__test__/b.test.mjs:',
+      '(fail) late [500.01ms]',
+      '  ^ this test timed out after 500ms.',
+    ])
+  })
+
+  it("are the end of cargo's and Node's output", () => {
+    const lines = failuresOf('cargo', { output: cargo })
+    assert.deepEqual(lines, ['---- b stdout ----', 'it was 3', 'failures:', '    b'])
+    assert.deepEqual(failuresOf('node', { output: node }), ['test at b.mjs:2:22', '✖ b (2 ms)', '  1 == 2'])
+  })
+
+  it('are kept to a length, and added up', () => {
+    const long = `✖ failing tests:\n${'x\n'.repeat(1000)}`
+    assert.equal(failuresOf('node', { output: long }).length, 121)
+    assert.deepEqual(
+      add([{ passed: 0, failed: 1, failures: ['a'] }, single({ code: 0 }), { passed: 0, failed: 1, failures: ['b'] }]),
+      { passed: 1, failed: 2, failures: ['a', 'b'] },
+    )
   })
 })
 

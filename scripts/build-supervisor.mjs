@@ -9,7 +9,7 @@
 // `build.rs` embeds what is there.
 
 import { createHash } from 'node:crypto'
-import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -20,11 +20,14 @@ import { ROOT, run } from './lib/run.mjs'
 /** Apart from the crate's other builds: their profiles, flags and locks have nothing to do with this one. */
 const TARGET_DIR = join(ROOT, 'target/supervisor')
 
+/** Where `build.rs` looks. */
+const EMBED_DIR = join(ROOT, 'target/embed')
+
 /** Measured 1.25 MiB, of which glibc is 0.75. More than this is a dependency that has no business in there. */
 const MAX_BYTES = 1.5 * 1024 * 1024
 
 /** Where the program of an architecture is after it was built. */
-export const supervisorPath = (arch = process.arch) => join(TARGET_DIR, `supervisor-${arch}`)
+export const supervisorPath = (arch = process.arch) => join(EMBED_DIR, `supervisor-${arch}`)
 
 /**
  * Builds one; says where it is, how large, and its SHA-256. Throws when it cannot be built, is not a static program for
@@ -46,9 +49,13 @@ export async function buildSupervisor(arch = process.arch) {
   if (reason) throw new Error(`The supervisor for ${arch} cannot run in a container: ${reason} (${built})`)
   if (bytes.length > MAX_BYTES)
     throw new Error(`The supervisor for ${arch} has ${bytes.length} bytes, more than ${MAX_BYTES}`)
-  mkdirSync(TARGET_DIR, { recursive: true })
-  copyFileSync(built, supervisorPath(arch))
-  return { path: supervisorPath(arch), size: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }
+  const path = supervisorPath(arch)
+  // One that is the same is left alone: a newer file would have the addon built again.
+  if (!existsSync(path) || !readFileSync(path).equals(bytes)) {
+    mkdirSync(EMBED_DIR, { recursive: true })
+    copyFileSync(built, path)
+  }
+  return { path, size: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -32,7 +32,7 @@ async function runStage(name) {
     return await STAGES[name].run(context)
   } catch (error) {
     console.error(`${name}: ${error.message}`)
-    return { passed: 0, failed: 1 }
+    return { passed: 0, failed: 1, failures: [`${name}: ${error.message}`] }
   }
 }
 
@@ -53,7 +53,9 @@ function report() {
       `${name.padEnd(8)} ${seconds.toFixed(1).padStart(7)} s  ${passed} ok${failed > 0 ? `, ${failed} FAILED` : ''}`,
     )
   }
-  const { passed, failed } = add([...results.values()])
+  const { passed, failed, failures } = add([...results.values()])
+  // Hours of output may lie between a failure and the end, and a log may keep only its end.
+  if (failures) console.log(`\nWhat failed:\n${failures.join('\n')}`)
   console.log(`\n${passed} passed, ${failed} failed`)
   process.exitCode = failed > 0 ? 1 : 0
 }
