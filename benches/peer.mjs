@@ -27,7 +27,7 @@ export async function startPeer({ socketPath, image, cpus }) {
         CapDrop: ['ALL'],
         SecurityOpt: ['no-new-privileges:true'],
         IpcMode: 'none',
-        Tmpfs: { '/workspace': 'rw,nosuid,nodev,noexec,size=67108864,uid=65534,gid=65534,mode=0700' },
+        Tmpfs: { '/workspace': 'rw,nosuid,nodev,noexec,size=104857600,uid=65534,gid=65534,mode=0700' },
       },
     })
   const container = await create()
@@ -98,7 +98,9 @@ export async function startPeer({ socketPath, image, cpus }) {
       await execIn(made, ['/bin/sh', '-c', script])
       const tar = ['/bin/tar', '-c', '-f', '-', '-C', '/workspace', '.']
       const out = await timed(() =>
-        execIn(made, tar, undefined, stdout => pipeline(stdout, createWriteStream(file))).then(() => undefined),
+        execIn(made, tar, undefined, stdout => pipeline(stdout, createWriteStream(file, { flush: true }))).then(
+          () => undefined,
+        ),
       )
       await made.remove({ force: true, v: true })
       const back = await timed(async () => {

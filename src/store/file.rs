@@ -2,6 +2,7 @@
 //! leave the directory, be too long, or share a file with another where letters of either case are the same.
 
 mod directory;
+mod flushing;
 mod leases;
 mod lock;
 mod snapshot_format;
@@ -13,6 +14,7 @@ pub use leases::FileLeaseStore;
 pub use snapshots::FileSnapshotStore;
 
 use sha2::{Digest, Sha256};
+use tokio::task::JoinHandle;
 
 use crate::error::{Result, fail};
 
@@ -37,7 +39,11 @@ where
   T: Send + 'static,
   F: FnOnce() -> Result<T> + Send + 'static,
 {
-  tokio::task::spawn_blocking(work)
+  joined(tokio::task::spawn_blocking(work)).await
+}
+
+async fn joined<T>(work: JoinHandle<Result<T>>) -> Result<T> {
+  work
     .await
     .unwrap_or_else(|error| Err(fail!(Internal, "The work of a file store ended early.").with_source(error)))
 }

@@ -55,8 +55,8 @@ pub fn landlocks() -> &'static [bool] {
 /// The supervisor that `scripts/build-supervisor.mjs` built.
 pub fn supervisor() -> PathBuf {
   let built = std::env::var_os("SANDBOX_SUPERVISOR").map(PathBuf::from);
-  let path = built
-    .unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/embed/supervisor-x64"));
+  let path =
+    built.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/embed/supervisor-x64"));
   assert!(path.exists(), "{} is not there: run scripts/build-supervisor.mjs", path.display());
   path
 }

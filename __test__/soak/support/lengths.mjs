@@ -21,6 +21,9 @@ const LENGTHS = {
     sessions: 100,
     /** Times that twenty processes want one run. */
     acquires: 50,
+    /** Containers that wait, and acquires at once from them. */
+    pool: 10,
+    burst: 50,
   },
   short: {
     raceSeconds: 1,
@@ -31,9 +34,13 @@ const LENGTHS = {
     warmUpBytes: 16 * MIB,
     sessions: 8,
     acquires: 3,
+    pool: 2,
+    burst: 6,
   },
 }
 
-export const length = process.env.SANDBOX_SOAK ?? 'full'
-if (!LENGTHS[length]) throw new Error(`SANDBOX_SOAK is ${length}; it may be ${Object.keys(LENGTHS).join(' or ')}`)
-export const { raceSeconds, kills, stops, operations, streamBytes, warmUpBytes, sessions, acquires } = LENGTHS[length]
+export const lengthName = process.env.SANDBOX_SOAK ?? 'full'
+if (!LENGTHS[lengthName])
+  throw new Error(`SANDBOX_SOAK is ${lengthName}; it may be ${Object.keys(LENGTHS).join(' or ')}`)
+export const { raceSeconds, kills, stops, operations, streamBytes, warmUpBytes, sessions, acquires, pool, burst } =
+  LENGTHS[lengthName]

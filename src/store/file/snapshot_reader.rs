@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use sha2::{Digest, Sha256};
+use tokio::task::JoinHandle;
 
-use super::blocking;
 use super::directory::{Directory, failure};
+use super::joined;
 use super::snapshot_format::{DIGEST_BYTES, Head, HeadError, LENGTH_BYTES, read_head, take};
 use crate::error::{Error, Result, fail};
 use crate::limits::SNAPSHOT_FILE_CHUNK_BYTES;
@@ -69,10 +70,10 @@ fn read_trailer(
 impl Reader {
   /// The tar. Its last piece comes only when the digest is right, so nobody gets an altered tar whole.
   pub(super) fn stream(self) -> ByteStream {
-    let pieces = futures_util::stream::unfold(Some(self), |reader| async {
-      let mut reader = reader?;
-      match blocking(move || reader.next().map(|piece| (piece, reader))).await {
-        Ok((Some(piece), reader)) => Some((Ok(piece), Some(reader))),
+    // One piece is read ahead of whoever takes them.
+    let pieces = futures_util::stream::unfold(Some(ahead(self)), |reading| async {
+      match joined(reading?).await {
+        Ok((Some(piece), reader)) => Some((Ok(piece), Some(ahead(reader)))),
         Ok((None, _)) => None,
         Err(error) => Some((Err(error), None)),
       }
@@ -103,6 +104,11 @@ impl Reader {
       Err(invalid(&self.path, "it was altered"))
     }
   }
+}
+
+/// Reads the next piece, from now on.
+fn ahead(mut reader: Reader) -> JoinHandle<Result<(Option<Bytes>, Reader)>> {
+  tokio::task::spawn_blocking(move || reader.next().map(|piece| (piece, reader)))
 }
 
 fn invalid(path: &Path, why: &str) -> Error {

@@ -42,6 +42,18 @@ impl Writer {
     self.put(bytes)
   }
 
+  /// Bytes of the tar so far.
+  pub(super) const fn length(&self) -> u64 {
+    self.length
+  }
+
+  /// What brings the bytes so far to the disk; others may be written meanwhile.
+  pub(super) fn flusher(&self) -> Result<impl FnOnce() -> Result<()> + Send + 'static> {
+    let path = self.directory.join(&self.temporary);
+    let file = self.file.try_clone().map_err(|error| failure("Cannot write", &path, error))?;
+    Ok(move || file.sync_data().map_err(|error| failure("Cannot write", &path, error)))
+  }
+
   /// Ends the file and gives it its name; on the disk before this returns.
   pub(super) fn keep(mut self) -> Result<()> {
     self.put(&self.length.to_le_bytes())?;

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use futures_util::stream::Fuse;
 
 use super::directory::Directory;
+use super::flushing::Flushing;
 use super::snapshot_format::head;
 use super::snapshot_reader::{self, Reader};
 use super::snapshot_writer::{TEMPORARY, Writer, collect};
@@ -40,26 +42,28 @@ impl SnapshotStore for FileSnapshotStore {
     Ok(found.map(|(meta, reader): (SnapshotMeta, Reader)| Snapshot { meta, tar: reader.stream() }))
   }
 
-  async fn save(&self, key: &str, meta: SnapshotMeta, mut tar: ByteStream) -> Result<()> {
+  async fn save(&self, key: &str, meta: SnapshotMeta, tar: ByteStream) -> Result<()> {
     let (directory, name, head) = (Arc::clone(&self.directory), name(key), head(key, &meta)?);
     let mut writer = blocking(move || {
       collect_dead(&directory)?;
       Writer::begin(directory, name, &head)
     })
     .await?;
-    let mut waiting = Vec::with_capacity(SNAPSHOT_FILE_CHUNK_BYTES);
-    while let Some(piece) = tar.next().await {
-      let piece = piece?;
-      if waiting.len() + piece.len() > SNAPSHOT_FILE_CHUNK_BYTES {
-        (writer, waiting) = write(writer, waiting).await?;
-      }
-      if piece.len() > SNAPSHOT_FILE_CHUNK_BYTES {
-        (writer, _) = write(writer, piece).await?;
-      } else {
-        waiting.extend_from_slice(&piece);
+    // It is asked once more after its end.
+    let mut tar = tar.fuse();
+    let mut flushing = Flushing::default();
+    let (mut full, mut empty) = (Vec::new(), Vec::with_capacity(SNAPSHOT_FILE_CHUNK_BYTES));
+    loop {
+      // Either waits for the other, so that at most two chunks are in memory.
+      let (written, gathered) = tokio::join!(write(writer, full), gather(&mut tar, empty));
+      (writer, empty) = written?;
+      flushing.keep_up(&writer).await?;
+      full = gathered?;
+      if full.is_empty() {
+        break;
       }
     }
-    let (writer, _) = write(writer, waiting).await?;
+    flushing.finish().await?;
     blocking(move || writer.keep()).await
   }
 
@@ -69,18 +73,25 @@ impl SnapshotStore for FileSnapshotStore {
   }
 }
 
-/// Writes, and gives the buffer back empty where it can be filled again.
-async fn write<B>(mut writer: Writer, bytes: B) -> Result<(Writer, Vec<u8>)>
-where
-  B: AsRef<[u8]> + Into<Vec<u8>> + Send + 'static,
-{
+/// Writes, and gives the buffer back empty.
+async fn write(mut writer: Writer, mut bytes: Vec<u8>) -> Result<(Writer, Vec<u8>)> {
   blocking(move || {
-    writer.write(bytes.as_ref())?;
-    let mut buffer: Vec<u8> = bytes.into();
-    buffer.clear();
-    Ok((writer, buffer))
+    writer.write(&bytes)?;
+    bytes.clear();
+    Ok((writer, bytes))
   })
   .await
+}
+
+/// The next pieces of the tar, a chunk or somewhat more of them; empty at its end.
+async fn gather(tar: &mut Fuse<ByteStream>, mut buffer: Vec<u8>) -> Result<Vec<u8>> {
+  while buffer.len() < SNAPSHOT_FILE_CHUNK_BYTES {
+    match tar.next().await {
+      Some(piece) => buffer.extend_from_slice(&piece?),
+      None => break,
+    }
+  }
+  Ok(buffer)
 }
 
 /// Removes what processes left that died while they wrote.
