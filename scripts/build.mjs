@@ -1,6 +1,8 @@
 // Builds the addon with its generated loader and types.
 //
-//   node scripts/build.mjs [--debug] [--check]   --check: fails when the generated files differ from the committed ones
+//   node scripts/build.mjs [--profile dev|quick] [--check]
+//
+// Without --profile it is the release. --check fails when the generated files differ from the committed ones.
 
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,12 +16,12 @@ export const GENERATED = ['binding.cjs', 'binding.d.cts']
 
 const SOURCES = ['Cargo.toml', 'Cargo.lock', 'build.rs', 'package.json', 'src']
 
-/** Builds for this platform; throws when the build fails. On Linux the supervisor comes first, since the addon embeds it. */
-export async function build({ debug = false } = {}) {
+/** Builds for this platform with a profile of `Cargo.toml`; throws when the build fails. On Linux the supervisor comes first, since the addon embeds it. */
+export async function build({ profile = 'release' } = {}) {
   if (process.platform === 'linux') await buildSupervisor()
   const napi = join(ROOT, 'node_modules/.bin/napi')
   const args = ['build', '--platform', '--no-const-enum', '--js', GENERATED[0], '--dts', GENERATED[1]]
-  const { code } = await run(napi, debug ? args : [...args, '--release'])
+  const { code } = await run(napi, [...args, '--profile', profile])
   if (code !== 0) throw new Error(`The addon could not be built (exit code ${code}); the compiler's words are above`)
 }
 
@@ -53,7 +55,7 @@ function newest(path) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { values } = parseArgs({ options: { debug: { type: 'boolean' }, check: { type: 'boolean' } } })
+  const { values } = parseArgs({ options: { profile: { type: 'string' }, check: { type: 'boolean' } } })
   await build(values)
   if (values.check) await checkGenerated()
 }

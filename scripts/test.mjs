@@ -15,8 +15,9 @@ if (unknown.length > 0) {
 }
 
 const results = new Map()
-const context = { env: {}, stop: async () => {} }
-for (const name of inOrder(wanted)) {
+const order = inOrder(wanted)
+const context = { wanted: order, env: {}, stop: async () => {} }
+for (const name of order) {
   const start = Date.now()
   console.log(`\n=== ${name}`)
   const result = await runStage(name)
