@@ -249,7 +249,11 @@ export interface EnvironmentOptions {
   ownerId?: string
   /** The engine: a client of this package, or any object of this shape. Default a client for `socketPath`. */
   client?: DockerClient
-  /** The engine's unix socket, where no `client` is given. Default `/var/run/docker.sock`. */
+  /**
+   * The engine's unix socket, where no `client` is given. Default: that of `DOCKER_HOST`, else of the current docker context,
+   * else the first of the usual sockets that somebody listens on (Docker, rootless Docker, Docker Desktop, Colima, OrbStack,
+   * Podman). It is looked for at the first call that needs an engine; where none is found, the error lists what was tried.
+   */
   socketPath?: string
   /** Where leases are kept: a store of this package, or any object of this shape. Default in memory. */
   leaseStore?: LeaseStore
@@ -1228,7 +1232,7 @@ export interface SandboxDockerClient extends DockerClient {
 
 /** Options of `createNodeDockerClient`. */
 export interface NodeDockerClientOptions {
-  /** The engine's unix socket. Default `/var/run/docker.sock`. */
+  /** The engine's unix socket. Default: looked for, as for `socketPath` of an environment. */
   socketPath?: string
   /** `"v1.41"` or `"1.41"`. Default: negotiated with the engine, once. */
   apiVersion?: string

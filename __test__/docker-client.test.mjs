@@ -23,8 +23,26 @@ test('the client has every method of the interface, and its kind', () => {
     'removeNetwork startContainer'
   assert.equal(Object.keys(client).toSorted().join(' '), names)
   assert.deepEqual([client.kind, api.createMemoryDockerClient().kind], ['node', 'memory'])
-  assert.deepEqual(calls[0], ['dockerConnect', '{"socketPath":"/run/x.sock","apiVersion":"v1.41"}'])
-  assert.deepEqual(start().calls[0], ['dockerConnect', '{}'])
+  const [name, options] = calls[0]
+  const { surroundings, ...given } = JSON.parse(options)
+  assert.deepEqual([name, given], ['dockerConnect', { socketPath: '/run/x.sock', apiVersion: 'v1.41' }])
+  assert.deepEqual(Object.keys(JSON.parse(start().calls[0][1])), ['surroundings'])
+})
+
+test('what the process says of engines is read when a client or an environment is made', () => {
+  const before = process.env.DOCKER_HOST
+  try {
+    process.env.DOCKER_HOST = 'unix:///of/the/process'
+    const { api, calls } = start()
+    delete process.env.DOCKER_HOST
+    api.createDockerSandboxEnvironment({ workspace: { id: 'w' } })
+    const [, connect] = calls.find(([name]) => name === 'dockerConnect')
+    const prepare = calls.find(([name]) => name === 'prepareEnvironment')
+    assert.deepEqual(JSON.parse(connect).surroundings, { DOCKER_HOST: 'unix:///of/the/process', HOME: process.env.HOME })
+    assert.deepEqual(JSON.parse(prepare[4]), { HOME: process.env.HOME })
+  } finally {
+    if (before !== undefined) process.env.DOCKER_HOST = before
+  }
 })
 
 test('methods need no this and answer as declared', async () => {

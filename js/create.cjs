@@ -6,6 +6,7 @@ const { deepFreeze } = require('./canonical.cjs')
 const { readOptions } = require('./arguments.cjs')
 const { encodeStrictly } = require('./encode.cjs')
 const { createRegistry } = require('./options.cjs')
+const { surroundingsOf } = require('./surroundings.cjs')
 const { createClient } = require('./docker-client.cjs')
 const { environmentMaker } = require('./environment.cjs')
 const { storeMakers } = require('./stores.cjs')
@@ -13,7 +14,7 @@ const { toolsMaker } = require('./tools.cjs')
 const { allowlistProxyQuotaDefaults } = require('./defaults.cjs')
 
 /** The version of the native exports that js/ is written against. */
-const ABI = 4
+const ABI = 5
 
 /**
  * The whole public face over a native binding.
@@ -27,10 +28,8 @@ function createApi(binding) {
     createDockerSandboxTools: toolsMaker(registry),
     /** @param {unknown} [options] */
     createNodeDockerClient(options) {
-      const json = encodeStrictly(
-        readOptions(options, 'createNodeDockerClient', ['socketPath', 'apiVersion']),
-        'options',
-      )
+      const given = readOptions(options, 'createNodeDockerClient', ['socketPath', 'apiVersion'])
+      const json = encodeStrictly({ ...given, surroundings: surroundingsOf(binding) }, 'options')
       return createClient(
         binding,
         unwrap(() => binding.dockerConnect(json)),

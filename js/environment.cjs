@@ -7,6 +7,7 @@ const { withSignal } = require('./abort.cjs')
 const { canonical, deepFreeze } = require('./canonical.cjs')
 const { nonEmptyString, read, readOptions, string } = require('./arguments.cjs')
 const { readEnvironmentOptions } = require('./options.cjs')
+const { surroundingsOf } = require('./surroundings.cjs')
 const { createSession } = require('./session.cjs')
 
 /**
@@ -18,7 +19,10 @@ function environmentMaker(binding, registry) {
   /** @param {unknown} options */
   return options => {
     const { json, blobs, docker, leases, snapshots, listener } = readEnvironmentOptions(binding, options, registry)
-    const handle = unwrap(() => binding.prepareEnvironment(json, blobs, docker, leases, snapshots, listener?.hear))
+    const surroundings = JSON.stringify(surroundingsOf(binding))
+    const handle = unwrap(() =>
+      binding.prepareEnvironment(json, blobs, docker, surroundings, leases, snapshots, listener?.hear),
+    )
     listener?.keptBy(handle)
     const identity = identify(handle)
     const { manifest } = identity

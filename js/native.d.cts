@@ -193,6 +193,7 @@ export interface NativeBinding {
   errorCodes(): string[]
   CancelToken: new () => CancelToken
   InputPipe: new () => InputPipe
+  engineVariables(): string[]
   dockerConnect(optionsJson: string): Failure | DockerHandle
   memoryDocker(optionsJson: string): Failure | DockerHandle
   memoryLeaseStore(): LeaseStoreHandle
@@ -206,7 +207,8 @@ export interface NativeBinding {
   prepareEnvironment(
     optionsJson: string,
     blobs: Uint8Array[],
-    docker?: DockerHandle | undefined,
+    docker: DockerHandle | undefined,
+    surroundingsJson: string,
     leases?: LeaseStoreHandle | undefined,
     snapshots?: SnapshotStoreHandle | undefined,
     listener?: ((eventJson: string) => void) | undefined,

@@ -242,10 +242,11 @@ export function fakeBinding(overrides = {}) {
   })
 
   const binding = {
-    abi: () => 4,
+    abi: () => 5,
     errorCodes: () => CODES.split(' '),
     CancelToken,
     InputPipe,
+    engineVariables: () => ['DOCKER_HOST', 'HOME'],
     dockerConnect: (...args) => answer('dockerConnect', args, () => docker('node')),
     memoryDocker: (...args) => answer('memoryDocker', args, () => docker('memory')),
     memoryLeaseStore: () => leases(),

@@ -17,6 +17,7 @@ use super::outcome::{Outcome, Promised, outcome, spawn};
 use super::own_calls::{Callbacks, Dispatch};
 use crate::cancel::Cancel;
 use crate::docker::client::Client;
+use crate::docker::locate::{Surroundings, VARIABLES};
 use crate::docker::memory::{MemoryEngine, MemoryOptions};
 use crate::docker::model::ContainerSpec;
 use crate::docker::own::OwnEngine;
@@ -46,17 +47,28 @@ impl DockerHandle {
 struct ConnectOptions {
   socket_path: Option<String>,
   api_version: Option<String>,
+  surroundings: Surroundings,
 }
 
-/// A client of the engine behind a socket; connects when first used.
+/// A client of the engine behind a socket, or of the one that is meant where the process says `surroundings` (values of
+/// the variables that [`engine_variables`] names); connects when first used.
 #[napi(catch_unwind)]
 pub fn docker_connect(options_json: String) -> Outcome<DockerHandle> {
   outcome(parse::<ConnectOptions>(&options_json, "The options of createNodeDockerClient").and_then(
     |options| {
-      let client = Client::new(options.socket_path.map(Into::into), options.api_version.as_deref())?;
+      let ConnectOptions { socket_path, api_version, surroundings } = options;
+      let client =
+        Client::in_surroundings(socket_path.map(Into::into), api_version.as_deref(), surroundings)?;
       Ok(DockerHandle { engine: Arc::new(client) })
     },
   ))
+}
+
+/// Names of the variables of the process that say which engine is meant. JavaScript reads them: what a program sets is in the
+/// environment of the process under Node only.
+#[napi(catch_unwind)]
+pub fn engine_variables() -> Vec<String> {
+  VARIABLES.iter().map(|&name| name.to_owned()).collect()
 }
 
 /// The deterministic double.

@@ -15,6 +15,7 @@ use super::outcome::{Outcome, Promised, outcome, spawn};
 use super::session::SessionHandle;
 use super::stores::{LeaseStoreHandle, SnapshotStoreHandle};
 use crate::docker::client::Client;
+use crate::docker::locate::Surroundings;
 use crate::docker::{Engine, EngineKind};
 use crate::environment::acquire::{AcquireRequest, acquire};
 use crate::environment::core::{Core, Parts};
@@ -38,12 +39,13 @@ struct AcquireJson {
 }
 
 /// Checks options and puts an environment together; asks nothing of an engine. `blobs` are the contents of files that
-/// the options speak of by number; `listener` is called with each event as JSON text.
+/// the options speak of by number, `surroundings_json` what the process says of engines; `listener` is called with each event as JSON text.
 #[napi(catch_unwind)]
 pub fn prepare_environment(
   options_json: String,
   blobs: Vec<Uint8Array>,
   docker: Option<&DockerHandle>,
+  surroundings_json: String,
   leases: Option<&LeaseStoreHandle>,
   snapshots: Option<&SnapshotStoreHandle>,
   listener: Option<Function<'_, String, ()>>,
@@ -56,7 +58,10 @@ pub fn prepare_environment(
     let options = Options::from_json(&json, &blobs, kind)?;
     let engine: Arc<dyn Engine> = match docker {
       Some(docker) => docker.engine(),
-      None => Arc::new(Client::new(options.socket_path.clone(), None)?),
+      None => {
+        let surroundings = parse::<Surroundings>(&surroundings_json, "What the process says of engines")?;
+        Arc::new(Client::in_surroundings(options.socket_path.clone(), None, surroundings)?)
+      }
     };
     let leases: Arc<dyn LeaseStore> =
       leases.map_or_else(|| Arc::new(MemoryLeaseStore::default()) as _, |leases| leases.store());

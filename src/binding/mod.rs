@@ -25,7 +25,7 @@ use napi_derive::napi;
 use crate::error::ErrorCode;
 
 /// Grows with every change of the exports; JavaScript refuses another one.
-const ABI: u32 = 4;
+const ABI: u32 = 5;
 /// The work waits for sockets: few threads carry many runs.
 const WORKER_THREADS: usize = 2;
 /// Reading host sources and file stores is all that blocks.

@@ -7,12 +7,13 @@ use http_body_util::BodyExt;
 use hyper::Method;
 use tokio::sync::OnceCell;
 
+use super::locate::Surroundings;
 use super::transport::Transport;
 use super::version::ApiVersion;
 use crate::error::{Result, fail, shown};
 use crate::limits::{MAX_PATH_BYTES, MAX_REPLY_BYTES};
 
-/// Where an engine listens unless told otherwise.
+/// Where the machine's own engine listens unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
 
 /// A Docker engine behind a unix socket. Cheap to clone; methods may be called at the same time.
@@ -25,9 +26,18 @@ struct Inner {
 }
 
 impl Client {
-  /// A client of the engine behind `socket` (default [`DEFAULT_SOCKET`]). The version is negotiated at the first call
-  /// unless one is given (`1.41` or `v1.41`). Connects to nothing yet.
+  /// A client of the engine behind `socket`, or of the one that [`super::locate`] finds at the first call. The version is
+  /// negotiated then too, unless one is given (`1.41` or `v1.41`). Connects to nothing yet.
   pub fn new(socket: Option<PathBuf>, api_version: Option<&str>) -> Result<Self> {
+    Self::in_surroundings(socket, api_version, Surroundings::default())
+  }
+
+  /// As [`Self::new`], with what the process says of engines.
+  pub fn in_surroundings(
+    socket: Option<PathBuf>,
+    api_version: Option<&str>,
+    surroundings: Surroundings,
+  ) -> Result<Self> {
     let version = match api_version {
       None => OnceCell::new(),
       Some(text) => OnceCell::new_with(Some(ApiVersion::parse(text).ok_or_else(|| {
@@ -38,21 +48,20 @@ impl Client {
         )
       })?)),
     };
-    let socket = socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
-    if socket.as_os_str().is_empty() {
+    let length = socket.as_ref().map_or(1, |socket| socket.as_os_str().len());
+    if length == 0 {
       return Err(fail!(
         ConfigInvalid,
         "socketPath was empty; it may be the path of a Docker engine's unix socket."
       ));
     }
-    if socket.as_os_str().len() > MAX_PATH_BYTES {
+    if length > MAX_PATH_BYTES {
       return Err(fail!(
         ConfigInvalid,
-        "socketPath has {} bytes; no path has more than {MAX_PATH_BYTES}.",
-        socket.as_os_str().len()
+        "socketPath has {length} bytes; no path has more than {MAX_PATH_BYTES}."
       ));
     }
-    Ok(Self(Arc::new(Inner { transport: Transport::unix(socket), version })))
+    Ok(Self(Arc::new(Inner { transport: Transport::new(socket, surroundings), version })))
   }
 
   pub(super) fn transport(&self) -> &Transport {
@@ -61,6 +70,7 @@ impl Client {
 
   /// The version in use. The first calls, however many, share one negotiation.
   pub(super) async fn version(&self) -> Result<ApiVersion> {
+    self.transport().locate().await?;
     self.0.version.get_or_try_init(|| self.negotiate()).await.copied()
   }
 

@@ -14,6 +14,7 @@ mod exec;
 mod exec_stream;
 mod hijack;
 mod image;
+pub mod locate;
 pub mod memory;
 pub mod model;
 mod network;

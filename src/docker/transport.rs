@@ -11,8 +11,11 @@ use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyperlocal::UnixConnector;
 use tokio::net::UnixStream;
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
+use super::client::DEFAULT_SOCKET;
+use super::locate::{self, Surroundings};
 use crate::error::{Error, Result, fail};
 use crate::limits::ENGINE_CONNECT_TIMEOUT;
 
@@ -24,23 +27,34 @@ const POOL_IDLE: Duration = Duration::from_secs(30);
 
 /// Where an engine listens.
 pub struct Transport {
-  socket: PathBuf,
+  /// Empty until the engine is found, where nobody said which.
+  socket: OnceCell<PathBuf>,
+  surroundings: Surroundings,
   pool: HyperClient<UnixConnector, Body>,
 }
 
 impl Transport {
-  /// For an engine behind this unix socket. Connects when first used.
-  pub fn unix(socket: PathBuf) -> Self {
+  /// For the engine behind this unix socket, or for the one that is meant in these surroundings. Connects when first used.
+  pub fn new(socket: Option<PathBuf>, surroundings: Surroundings) -> Self {
     let pool = HyperClient::builder(TokioExecutor::new())
       .pool_idle_timeout(POOL_IDLE)
       .pool_timer(TokioTimer::new())
       .build(UnixConnector);
-    Self { socket, pool }
+    Self { socket: OnceCell::new_with(socket), surroundings, pool }
+  }
+
+  /// Finds the engine, once; where there is none, the next call looks again. Nothing else may be called before.
+  pub async fn locate(&self) -> Result<()> {
+    self.socket.get_or_try_init(|| locate::find(&self.surroundings)).await.map(drop)
+  }
+
+  fn socket(&self) -> &Path {
+    self.socket.get().map_or(Path::new(DEFAULT_SOCKET), PathBuf::as_path)
   }
 
   /// The URI of a path on this engine, as the connector wants it.
   pub fn uri(&self, path: &str) -> hyper::Uri {
-    hyperlocal::Uri::new(&self.socket, path).into()
+    hyperlocal::Uri::new(self.socket(), path).into()
   }
 
   /// Sends a request on a pooled connection; resolves when the reply's head is there.
@@ -51,13 +65,13 @@ impl Transport {
 
   /// A connection of its own, for a stream that will never be HTTP again.
   pub async fn connect(&self) -> Result<UnixStream> {
-    match timeout(ENGINE_CONNECT_TIMEOUT, UnixStream::connect(&self.socket)).await {
+    match timeout(ENGINE_CONNECT_TIMEOUT, UnixStream::connect(self.socket())).await {
       Ok(Ok(stream)) => Ok(stream),
-      Ok(Err(error)) => Err(unavailable(&self.socket, error)),
+      Ok(Err(error)) => Err(unavailable(self.socket(), error)),
       Err(_elapsed) => Err(fail!(
         DockerUnavailable,
         "Docker socket {} did not accept a connection within {} s; is the engine overloaded?",
-        self.socket.display(),
+        self.socket().display(),
         ENGINE_CONNECT_TIMEOUT.as_secs()
       )),
     }
@@ -65,9 +79,9 @@ impl Transport {
 
   fn request_error(&self, what: &str, error: hyper_util::client::legacy::Error) -> Error {
     match (error.is_connect(), io_error(&error)) {
-      (true, Some(io)) => unavailable(&self.socket, io),
+      (true, Some(io)) => unavailable(self.socket(), io),
       (true, None) => {
-        fail!(DockerUnavailable, "Docker socket {} is not available: {error}.", self.socket.display())
+        fail!(DockerUnavailable, "Docker socket {} is not available: {error}.", self.socket().display())
       }
       (false, _) => own_error(&error).unwrap_or_else(|| {
         fail!(
