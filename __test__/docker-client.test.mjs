@@ -38,7 +38,10 @@ test('what the process says of engines is read when a client or an environment i
     api.createDockerSandboxEnvironment({ workspace: { id: 'w' } })
     const [, connect] = calls.find(([name]) => name === 'dockerConnect')
     const prepare = calls.find(([name]) => name === 'prepareEnvironment')
-    assert.deepEqual(JSON.parse(connect).surroundings, { DOCKER_HOST: 'unix:///of/the/process', HOME: process.env.HOME })
+    assert.deepEqual(JSON.parse(connect).surroundings, {
+      DOCKER_HOST: 'unix:///of/the/process',
+      HOME: process.env.HOME,
+    })
     assert.deepEqual(JSON.parse(prepare[4]), { HOME: process.env.HOME })
   } finally {
     if (before !== undefined) process.env.DOCKER_HOST = before

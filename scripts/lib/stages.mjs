@@ -14,7 +14,7 @@ const ONE = { passed: 1, failed: 0 }
 // program in the container, with `fuzzing` what the fuzzers' corpus is repeated with.
 const CORE = ['--no-default-features', '--features', 'supervisor,fuzzing']
 const TESTS = '__test__'
-const CHOOSING = ['bare-image', 'fallback', 'gvisor', 'resident']
+const CHOOSING = ['bare-image', 'fallback', 'gvisor', 'locate', 'resident']
 // Those that need the engine.
 const LIVE = join(TESTS, 'live')
 const SOAK = join(TESTS, 'soak')
