@@ -7,6 +7,7 @@
 //!
 //! Nothing here trusts a length, a count or an order: what does not fit is garbage to the decoder or a [`WireError`].
 
+mod channel;
 mod codec;
 mod decoder;
 mod flow;
@@ -22,6 +23,7 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
+pub use channel::{CHANNEL_WINDOW, Close, Connect, Listen, MAX_CHANNELS, channel_number, is_channel};
 pub use decoder::{Decoder, Frame, Skipped};
 pub use flow::{FlowError, ReceiveWindow, SendWindow};
 pub use frame::{Encoder, HEADER, Kind, MAGIC};
@@ -82,9 +84,10 @@ pub enum WireError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Stream {
-  /// What a command reads, what is written to a file, a tar on its way in.
+  /// What a command reads, what is written to a file, a tar on its way in, what a program gets from the proxy.
   Input = 0,
-  /// What a command writes to standard output, what was read, the entries of a listing, a tar on its way out.
+  /// What a command writes to standard output, what was read, the entries of a listing, a tar on its way out,
+  /// what a program sends to the proxy.
   Output = 1,
   /// What a command writes to standard error.
   Error = 2,

@@ -75,8 +75,13 @@ impl Link {
     if self.token.is_some_and(|token| !is_same(&token, &hello.token)) {
       return Err(Refusal::Token);
     }
-    let again = holder.key() == stranger.key() && holder.fence() == stranger.fence();
-    if again || stranger.fence() > holder.fence() { Ok(()) } else { Err(Refusal::Fence) }
+    if self.is_held_by(stranger) || stranger.fence() > holder.fence() { Ok(()) } else { Err(Refusal::Fence) }
+  }
+
+  /// Whether this is the holder, on the stream that it was at.
+  pub fn is_held_by(&self, holder: &Encoder) -> bool {
+    let same = |held: Encoder| held.key() == holder.key() && held.fence() == holder.fence();
+    self.encoder.is_some_and(same)
   }
 
   /// There is a holder now: a new one, or the same one again.
@@ -112,6 +117,11 @@ impl Link {
   /// The holder is alive.
   pub fn heard(&mut self) {
     self.heard = Instant::now();
+  }
+
+  /// When the holder was heard last.
+  pub const fn last_heard(&self) -> Instant {
+    self.heard
   }
 
   /// When the holder counts as dead.

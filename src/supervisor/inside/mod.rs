@@ -2,10 +2,11 @@
 //!
 //! Everything else in the container is the adversary and runs as the same user. One thread, one loop ([`looping`]),
 //! no descriptor that blocks. [`start`] makes it untouchable before anything runs; [`link`] is the control stream,
-//! [`wires`] where it runs, [`bridge`] how it gets another place to run; [`operations`] the table of what goes on;
+//! [`wires`] where it runs, [`bridge`] how it gets another place to run; [`operations`] the table of what goes on, [`channels`] that of connections to the proxy;
 //! [`command`] and [`files`] do the work; [`memory`] and [`system`] are the kernel.
 
 mod bridge;
+mod channels;
 mod command;
 mod files;
 #[cfg(feature = "fuzzing")]

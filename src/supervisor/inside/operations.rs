@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::channels::Channels;
 use super::command::{Command, Launcher, Processes};
 use super::files::{Workspace, listing, packing, reading, unpacking, writing};
 use super::link::Link;
@@ -10,7 +11,7 @@ use super::self_test::Attack;
 use super::system::poll::PollSet;
 use crate::supervisor::wire::{
   ActiveOperation, CommandEnd, Credit, Data, Failed, Failure, How, Kind, MAX_ACTIVE, MAX_RETAINED, Reply,
-  Stream, ToHost, ToInside,
+  Stream, ToHost, ToInside, is_channel,
 };
 
 /// What an operation works with.
@@ -23,6 +24,8 @@ pub struct Context<'a> {
   pub launcher: &'a Launcher,
   /// The processes there are.
   pub processes: &'a mut Processes,
+  /// Connections to the proxy.
+  pub channels: &'a mut Channels,
   /// How many of them the kernel killed for memory.
   pub memory_kills: &'a MemoryKills,
   /// The time of this turn.
@@ -117,7 +120,7 @@ impl Operations {
   ) -> bool {
     let in_use =
       self.active.iter().any(|active| active.op == op) || self.retained.iter().any(|kept| kept.op == op);
-    if in_use || op == 0 {
+    if in_use || op == 0 || is_channel(op) {
       return false;
     }
     if self.active.len() >= MAX_ACTIVE || self.active.len() + self.retained.len() >= MAX_RETAINED {
@@ -177,6 +180,13 @@ impl Operations {
       ToInside::TarIn(request) => {
         Ok(Work::Unpacking(Box::new(unpacking::Unpacking::open(op, request, context.link))))
       }
+      // It has its answer at once.
+      ToInside::Listen(listen) => Err(
+        context
+          .channels
+          .listen(listen)
+          .map_or_else(|error| failed(Failure::System, error.raw_os_error()), |()| Reply::Listening),
+      ),
       ToInside::SelfTest => Attack::start(self.take_tag(), context).map(Work::Attack),
       _ => Err(failed(Failure::Unsupported, 0)),
     }

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::process::DumpableBehavior;
 
 use super::bridge::{self, Door};
+use super::channels::Channels;
 use super::command::{Launcher, Processes};
 use super::files::Workspace;
 use super::link::Link;
@@ -51,6 +52,7 @@ pub fn start() -> Result<Supervisor, u8> {
   let (door, memory_kills) = (Door::open().ok(), MemoryKills::open());
   let capabilities = workspace.capability()
     | launcher.capability()
+    | Channels::capability()
     | if door.is_some() { Capability::Bridge as u64 } else { 0 }
     | if memory_kills.is_there() { Capability::MemoryKills as u64 } else { 0 };
   let processes = Processes::open().map_err(|_| code::KERNEL)?;

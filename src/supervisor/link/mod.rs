@@ -1,6 +1,8 @@
 //! The host's end of the stream to a supervisor: one connection, many operations. Nothing that is heard is trusted:
 //! what breaks the rules breaks the link, with a typed error for every operation, and never the process.
 
+mod channels;
+mod connection;
 mod inbox;
 mod opening;
 mod operation;
@@ -16,6 +18,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 
+use channels::Channels;
+pub use connection::{Connection, Connections};
 use inbox::{Foreign, Inbox};
 pub use opening::{Previous, Via};
 pub use operation::{Operation, Sink};
@@ -23,7 +27,7 @@ use outgoing::{Hurry, Outgoing, Pushed};
 use terms::Terms;
 
 use super::wire::{
-  CommandEnd, Credit, Encoder, Hello, INITIAL_WINDOW, Refusal, Reply, Started, Stream, ToInside, Token,
+  Close, CommandEnd, Credit, Encoder, Hello, INITIAL_WINDOW, Refusal, Reply, Started, Stream, ToInside, Token,
   Welcome, WireError,
 };
 use crate::cancel::Cancel;
@@ -80,6 +84,7 @@ impl Drop for Life {
   fn drop(&mut self) {
     self.0.outgoing.close();
     self.0.life.cancel();
+    self.0.channels.close();
   }
 }
 
@@ -90,6 +95,7 @@ struct Shared {
   engine: Client,
   container: String,
   slots: Mutex<Slots>,
+  channels: Channels,
   /// One of the operations in [`Slots::left`] ended.
   left_ended: Notify,
   next_op: AtomicU64,
@@ -188,6 +194,8 @@ impl Link {
 
   /// Ends the link; every operation that is under way fails.
   pub fn close(&self) {
+    // What is connected to the proxy learns it now, and not once this side has been silent for long enough.
+    self.shared().send_small(Hurry::Now, &ToInside::Close(Close::Reset), 0);
     self.shared().break_off(fail!(Released, "The stream to the sandbox was closed by this side."));
   }
 
@@ -253,6 +261,7 @@ impl Shared {
     let reason = self.broken.get_or_init(|| error).clone();
     self.outgoing.close();
     self.life.cancel();
+    self.channels.close();
     let mut slots = self.slots();
     if let Some(welcome) = slots.welcome.take() {
       // Nobody may wait for it any more.

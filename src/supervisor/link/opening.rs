@@ -8,6 +8,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
+use super::channels::Channels;
 use super::outgoing::Outgoing;
 use super::{Identity, Life, Link, Owner, Shared, Slots, pump};
 use crate::awake::within;
@@ -156,9 +157,10 @@ impl<'a> Attempt<'a> {
       engine: self.client.clone(),
       container: self.container.to_owned(),
       slots: Mutex::new(Slots { welcome: Some(tell), ..Slots::default() }),
+      channels: Channels::default(),
       left_ended: Notify::new(),
-      // Numbers of an earlier holder are not used again.
-      next_op: AtomicU64::new(self.identity.fence.wrapping_shl(32) | 1),
+      // Numbers of an earlier holder are not used again; the highest bit is that of channels.
+      next_op: AtomicU64::new(self.identity.fence.wrapping_shl(32) & (u64::MAX >> 1) | 1),
       life: Cancel::new(),
       broken: OnceLock::new(),
     });

@@ -4,6 +4,7 @@
 //! once is written by a task of its own, in order.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::net::unix::OwnedWriteHalf;
@@ -36,6 +37,8 @@ pub struct Outgoing {
 struct Queue {
   bytes: Vec<u8>,
   written: usize,
+  /// Who waits for room, each by a number of its own.
+  wakers: Vec<(u64, Waker)>,
   /// Frames that can wait, where there are no others.
   lazy: usize,
   failed: bool,
@@ -71,13 +74,37 @@ impl Outgoing {
     &self,
     encode: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>,
   ) -> Result<Pushed, WireError> {
+    self.append(&mut self.queue(), encode)
+  }
+
+  /// As [`Self::push`]; where it is full, `waker` is woken when there may be room. `who` tells whose it is: the last one of
+  /// each counts.
+  pub fn push_or_wake(
+    &self,
+    who: u64,
+    waker: &Waker,
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>,
+  ) -> Result<Pushed, WireError> {
     let mut queue = self.queue();
+    let pushed = self.append(&mut queue, encode)?;
+    if pushed == Pushed::Full {
+      queue.wakers.retain(|(waiting, _)| *waiting != who);
+      queue.wakers.push((who, waker.clone()));
+    }
+    Ok(pushed)
+  }
+
+  fn append(
+    &self,
+    queue: &mut Queue,
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>,
+  ) -> Result<Pushed, WireError> {
     if queue.waiting() > HIGH {
       return Ok(Pushed::Full);
     }
     encode(&mut queue.bytes)?;
     queue.lazy = 0;
-    self.write_now(&mut queue);
+    self.write_now(queue);
     if queue.waiting() > 0 {
       self.work.notify_one();
     }
@@ -112,7 +139,11 @@ impl Outgoing {
   /// Writes what the stream takes now and lets go of it. Whoever keeps the link then holds no socket open: an attached
   /// stream that nobody reads holds up the engine's copying for every holder after it.
   pub fn close(&self) {
-    self.write_now(&mut self.queue());
+    let mut queue = self.queue();
+    self.write_now(&mut queue);
+    // They find that there is nobody to send to.
+    queue.wake_all();
+    drop(queue);
     self.write_half().take();
   }
 
@@ -142,6 +173,7 @@ impl Outgoing {
         }
         if queue.waiting() <= HIGH {
           self.room.notify_waiters();
+          queue.wake_all();
         }
       }
     }
@@ -178,6 +210,10 @@ impl Outgoing {
 impl Queue {
   const fn waiting(&self) -> usize {
     self.bytes.len() - self.written
+  }
+
+  fn wake_all(&mut self) {
+    self.wakers.drain(..).for_each(|(_, waker)| waker.wake());
   }
 
   /// Moves the rest to the front seldom enough that each byte is moved at most once, and lets go of the room that a large

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Shared;
+use super::inbox::Foreign;
 use super::outgoing::Hurry;
 use crate::docker::attach::AttachRead;
 use crate::error::{Error, fail};
 use crate::limits::HEARTBEAT_INTERVAL;
-use crate::supervisor::wire::{Decoder, Frame, ToHost, ToInside};
+use crate::supervisor::wire::{Decoder, Frame, ToHost, ToInside, is_channel};
 
 /// A supervisor that has not answered for so many heartbeats is gone, or starved beyond use.
 const MISSED_HEARTBEATS: u64 = 6;
@@ -57,6 +58,15 @@ async fn reading(shared: Arc<Shared>, mut read: AttachRead, beats: Arc<Beats>) {
 fn hand_out(shared: &Shared, frame: &Frame<'_>, beats: &Beats) -> Result<(), Error> {
   let op = frame.op;
   let message = ToHost::decode(frame).map_err(|error| foreign(&error))?;
+  if is_channel(op) {
+    return match shared.channels.take(op, &message).map_err(|error| foreign(&error))? {
+      Some(unwanted) => {
+        shared.send_small(Hurry::Now, &ToInside::Close(unwanted), op);
+        Ok(())
+      }
+      None => Ok(()),
+    };
+  }
   let inbox = || shared.inbox(op);
   let told = match message {
     ToHost::Welcome(welcome) => {
@@ -75,6 +85,7 @@ fn hand_out(shared: &Shared, frame: &Frame<'_>, beats: &Beats) -> Result<(), Err
     ToHost::Credit(credit) => inbox().map_or(Ok(()), |inbox| inbox.credit(credit.stream, credit.limit)),
     ToHost::Exited(end) => shared.exited(op, end),
     ToHost::Done(reply) => shared.finish(op, reply),
+    ToHost::Connect(_) | ToHost::Close(_) => Err(Foreign::Order),
   };
   told.map_err(|error| foreign(&error))
 }

@@ -46,7 +46,8 @@ impl Terms {
       | (Reply::Written(_), Kind::WriteFile)
       | (Reply::Listed(_), Kind::List)
       | (Reply::Tar(_), Kind::TarOut | Kind::TarIn)
-      | (Reply::SelfTest(_), Kind::SelfTest) => true,
+      | (Reply::SelfTest(_), Kind::SelfTest)
+      | (Reply::Listening, Kind::Listen) => true,
       _ => false,
     })
   }

@@ -60,9 +60,9 @@ kinds! {
   TarIn = 0x15,
   /// Host: try the known attacks once more.
   SelfTest = 0x16,
-  /// Reserved: listen inside for connections to the proxy.
+  /// Host: listen inside for connections to the proxy.
   Listen = 0x17,
-  /// Reserved: a connection to the proxy was accepted; it is a new operation.
+  /// Supervisor: a connection to the proxy was accepted; it is a new channel.
   Connect = 0x18,
   /// Both: a piece of a stream.
   Data = 0x20,
@@ -74,6 +74,8 @@ kinds! {
   Cancel = 0x23,
   /// Host: send a signal to this command's first process.
   Signal = 0x24,
+  /// Both: the end of a channel; the host's with number 0: of all, and none is opened any more.
+  Close = 0x25,
   /// Supervisor: the operation began; what is known by now.
   Started = 0x30,
   /// Supervisor: the command and everything it started is gone. Output may still follow.

@@ -60,6 +60,8 @@ pub enum Capability {
   Bridge = 1 << 4,
   /// The kernel's count of kills for memory is read: [`How::OutOfMemory`](super::How::OutOfMemory) is told apart.
   MemoryKills = 1 << 5,
+  /// Connections to the proxy can be carried: the container's own loopback interface is up.
+  Channels = 1 << 6,
 }
 
 /// Why a hello is not accepted.

@@ -2,7 +2,7 @@
 
 use super::codec::Put;
 use super::{
-  CommandEnd, Credit, Data, Encoder, Frame, Kind, Notice, Refusal, Reply, Started, Stream, Welcome, WireError,
+  Close, CommandEnd, Connect, Credit, Data, Encoder, Frame, Kind, Notice, Refusal, Reply, Started, Stream, Welcome, WireError,
 };
 
 /// A frame from the supervisor to its host.
@@ -28,6 +28,10 @@ pub enum ToHost<'a> {
   Exited(CommandEnd),
   /// The last word, kept until acknowledged.
   Done(Reply),
+  /// A new channel.
+  Connect(Connect),
+  /// The last word on a channel.
+  Close(Close),
 }
 
 impl<'a> ToHost<'a> {
@@ -44,6 +48,8 @@ impl<'a> ToHost<'a> {
       Self::Credit(_) => Kind::Credit,
       Self::Exited(_) => Kind::Exited,
       Self::Done(_) => Kind::Done,
+      Self::Connect(_) => Kind::Connect,
+      Self::Close(_) => Kind::Close,
     }
   }
 
@@ -67,6 +73,8 @@ impl<'a> ToHost<'a> {
       Self::Credit(credit) => credit.write(out),
       Self::Exited(end) => end.write(out),
       Self::Done(reply) => reply.write(out),
+      Self::Connect(connect) => connect.write(out),
+      Self::Close(close) => close.write(out),
     }
   }
 
@@ -84,6 +92,8 @@ impl<'a> ToHost<'a> {
       Kind::Credit => Self::Credit(Credit::read(&mut from)?),
       Kind::Exited => Self::Exited(CommandEnd::read(&mut from)?),
       Kind::Done => Self::Done(Reply::read(&mut from)?),
+      Kind::Connect => Self::Connect(Connect::read(&mut from)?),
+      Kind::Close => Self::Close(Close::read(&mut from)?),
       _ => return Err(WireError::Direction),
     };
     from.end()?;

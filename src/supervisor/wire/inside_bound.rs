@@ -2,7 +2,7 @@
 
 use super::codec::Put;
 use super::{
-  Credit, Data, Encoder, Exec, Frame, Hello, Kind, List, MAX_DATA, ReadFile, Stream, TarIn, TarOut,
+  Close, Credit, Data, Encoder, Exec, Frame, Hello, Kind, List, Listen, MAX_DATA, ReadFile, Stream, TarIn, TarOut,
   WireError, WriteFile,
 };
 
@@ -31,6 +31,8 @@ pub enum ToInside<'a> {
   TarIn(TarIn),
   /// Opens an operation.
   SelfTest,
+  /// Opens an operation.
+  Listen(Listen),
   /// A piece of the input.
   Data(Data<'a>),
   /// The end of the input.
@@ -41,6 +43,8 @@ pub enum ToInside<'a> {
   Cancel,
   /// A signal, by its Linux number, to the command's first process.
   Signal(u8),
+  /// The end of a channel; of all under number 0.
+  Close(Close),
 }
 
 impl<'a> ToInside<'a> {
@@ -58,11 +62,13 @@ impl<'a> ToInside<'a> {
       Self::TarOut(_) => Kind::TarOut,
       Self::TarIn(_) => Kind::TarIn,
       Self::SelfTest => Kind::SelfTest,
+      Self::Listen(_) => Kind::Listen,
       Self::Data(_) => Kind::Data,
       Self::End(_) => Kind::End,
       Self::Credit(_) => Kind::Credit,
       Self::Cancel => Kind::Cancel,
       Self::Signal(_) => Kind::Signal,
+      Self::Close(_) => Kind::Close,
     }
   }
 
@@ -86,6 +92,8 @@ impl<'a> ToInside<'a> {
       Self::End(stream) => out.put_u8(*stream as u8),
       Self::Credit(credit) => credit.write(out),
       Self::Signal(number) => out.put_u8(*number),
+      Self::Listen(request) => request.write(out),
+      Self::Close(close) => close.write(out),
     }
   }
 
@@ -109,6 +117,8 @@ impl<'a> ToInside<'a> {
       Kind::Credit => Self::Credit(Credit::read(&mut from)?),
       Kind::Cancel => Self::Cancel,
       Kind::Signal => Self::Signal(from.u8()?),
+      Kind::Listen => Self::Listen(Listen::read(&mut from)?),
+      Kind::Close => Self::Close(Close::read(&mut from)?),
       _ => return Err(WireError::Direction),
     };
     if !matches!(message, Self::Data(_)) {

@@ -245,6 +245,8 @@ pub enum Reply {
   Tar(TarDone),
   /// To a self-test.
   SelfTest(SelfTest),
+  /// Connections to the proxy are taken from now on.
+  Listening,
 }
 
 /// One entry of a listing, as it stands in the output stream. Entries may be cut anywhere between two data frames.
@@ -415,6 +417,7 @@ impl Reply {
         out.put_u8(7);
         test.write(out);
       }
+      Self::Listening => out.put_u8(8),
     }
   }
 
@@ -427,6 +430,7 @@ impl Reply {
       5 => Self::Command(CommandEnd::read(from)?),
       6 => Self::Tar(TarDone { bytes: from.u64()?, entries: from.u32()?, skipped: from.u32()? }),
       7 => Self::SelfTest(SelfTest::read(from)?),
+      8 => Self::Listening,
       _ => return Err(WireError::Invalid),
     })
   }

@@ -32,11 +32,16 @@ impl Supervisor {
       self.wires.bridge(bridged);
       self.link.restart();
       self.decoder.forget();
+      // What was on its way to the old stream is missing in them.
+      self.channels.leave();
       self.take_on(holder, &hello);
     }
   }
 
   fn take_on(&mut self, holder: Encoder, hello: &Hello) {
+    if !self.link.is_held_by(&holder) {
+      self.channels.leave();
+    }
     self.link.accept(holder, hello);
     self.decoder.bind(holder.key(), holder.fence());
     self.owes_welcome = true;
@@ -50,6 +55,7 @@ impl Supervisor {
       return Err(End::Unreachable);
     }
     self.link.leave();
+    self.channels.leave();
     self.decoder.forget();
     Ok(())
   }

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::process::WaitOptions;
 
 use super::bridge::Door;
+use super::channels::Channels;
 use super::command::{Launcher, Processes};
 use super::files::Workspace;
 use super::link::Link;
@@ -19,7 +20,7 @@ use super::operations::{Context, Operations};
 use super::system::poll::{PollSet, READ, WRITE};
 use super::wires::Wires;
 use crate::supervisor::wire::{
-  Capability, Decoder, Kind, MAX_ACTIVE, Notice, Reply, SelfTest, ToHost, ToInside, Welcome,
+  Capability, Decoder, Kind, MAX_ACTIVE, MAX_CHANNELS, Notice, Reply, SelfTest, ToHost, ToInside, Welcome,
 };
 use obey::obey;
 
@@ -30,7 +31,11 @@ const CHILDREN: usize = 2;
 /// The end of a bridged stream.
 const BRIDGE: usize = 3;
 const DOOR: usize = 4;
-const FIRST_OPERATION: usize = 5;
+/// Connections to the proxy that wait to be taken.
+const LISTENER: usize = 5;
+const FIRST_OPERATION: usize = 6;
+/// Behind every operation that there can be, the supervisor's own included.
+const FIRST_CHANNEL: usize = FIRST_OPERATION + MAX_ACTIVE + 1;
 /// Reads of the control stream before the operations have their turn.
 const READS_A_TURN: usize = 8;
 
@@ -43,6 +48,7 @@ pub struct Supervisor {
   backlog: bool,
   link: Link,
   operations: Operations,
+  channels: Channels,
   workspace: Workspace,
   launcher: Launcher,
   processes: Processes,
@@ -104,6 +110,7 @@ impl Supervisor {
       backlog: false,
       link,
       operations: Operations::new(),
+      channels: Channels::new(),
       workspace,
       launcher,
       processes,
@@ -113,7 +120,7 @@ impl Supervisor {
       self_test: None,
       owes_welcome: false,
       // Besides the operations' and our own: what the candidates at the door wait for.
-      set: PollSet::with_capacity(2 * FIRST_OPERATION + 4 * MAX_ACTIVE),
+      set: PollSet::with_capacity(2 * FIRST_OPERATION + 4 * MAX_ACTIVE + MAX_CHANNELS),
     }
   }
 
@@ -144,14 +151,16 @@ impl Supervisor {
   /// Waits until something happens, and does what it calls for.
   pub(super) fn turn(&mut self) -> Result<(), End> {
     self.wait()?;
-    let (mut input, mut children, mut over, mut knock) = (false, false, false, false);
+    let (mut input, mut children, mut over, mut knock, mut connect) = (false, false, false, false, false);
     for owner in self.set.ready() {
       match owner {
         INPUT => input = true,
         OUTPUT => {}
+        LISTENER => connect = true,
         DOOR => knock = true,
         BRIDGE => over = true,
         CHILDREN => children = true,
+        FIRST_CHANNEL.. => self.channels.wake(owner - FIRST_CHANNEL),
         _ => self.operations.wake(owner - FIRST_OPERATION),
       }
     }
@@ -167,6 +176,7 @@ impl Supervisor {
       self.attend_door();
     }
     self.work()?;
+    self.channels.turn(connect, &mut self.link, Instant::now());
     self.flush()?;
     if self.link.dead_man_at().is_some_and(|at| Instant::now() >= at) { Err(End::DeadMan) } else { Ok(()) }
   }
@@ -187,14 +197,17 @@ impl Supervisor {
     }
     self.set.add(self.children.as_fd(), READ, CHILDREN);
     self.operations.wait(&mut self.set, FIRST_OPERATION, &self.link);
-    let busy = (self.operations.are_awake() && self.link.has_room()) || self.has_backlog();
+    self.channels.wait(&mut self.set, LISTENER, FIRST_CHANNEL, &self.link);
+    let awake = self.operations.are_awake() || self.channels.are_awake();
+    let busy = (awake && self.link.has_room()) || self.has_backlog();
     self.set.wait(if busy { 0 } else { self.timeout_ms() }).map_err(|_| End::Kernel)
   }
 
   // Rounded up: a timer that fires a little early would be asked again and again until it is due.
   fn timeout_ms(&self) -> i32 {
     let door = self.door.as_ref().and_then(Door::due);
-    let due = [self.operations.due(), self.link.dead_man_at(), self.link.hints_due(), door];
+    let channels = self.channels.due(&self.link);
+    let due = [self.operations.due(), self.link.dead_man_at(), self.link.hints_due(), door, channels];
     let due = due.into_iter().flatten().min();
     due.map_or(-1, |due| {
       let left = due.saturating_duration_since(Instant::now());
@@ -269,6 +282,7 @@ impl Supervisor {
           workspace: &self.workspace,
           launcher: &self.launcher,
           processes: &mut self.processes,
+          channels: &mut self.channels,
           memory_kills: &self.memory_kills,
           now: Instant::now(),
         };
@@ -319,6 +333,7 @@ impl Supervisor {
       workspace: &self.workspace,
       launcher: &self.launcher,
       processes: &mut self.processes,
+      channels: &mut self.channels,
       memory_kills: &self.memory_kills,
       now,
     };

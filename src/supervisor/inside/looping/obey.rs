@@ -2,7 +2,7 @@
 
 use super::super::operations::{Context, Operations};
 use super::End;
-use crate::supervisor::wire::{Frame, Kind, Notice, ToHost, ToInside};
+use crate::supervisor::wire::{Frame, Kind, Notice, ToHost, ToInside, is_channel};
 
 /// Does what a frame of the holder says.
 pub(super) fn obey(
@@ -12,6 +12,12 @@ pub(super) fn obey(
 ) -> Result<(), End> {
   let message = ToInside::decode(frame).ok();
   let op = frame.op;
+  if is_channel(op) {
+    if !message.is_some_and(|message| obey_channel(op, &message, context)) {
+      context.link.mention(0, &ToHost::Notice(Notice::Ignored, 1));
+    }
+    return Ok(());
+  }
   let obeyed = match &message {
     Some(ToInside::Heartbeat(number)) => {
       context.link.heard();
@@ -43,12 +49,29 @@ pub(super) fn obey(
       operations.signal(op, *number);
       true
     }
+    Some(ToInside::Close(_)) if op == 0 => {
+      context.channels.leave();
+      true
+    }
     request => is_request(frame.kind) && operations.open(op, frame.kind, request.as_ref(), context),
   };
   if !obeyed {
     context.link.mention(0, &ToHost::Notice(Notice::Ignored, 1));
   }
   Ok(())
+}
+
+/// What the holder says of a connection to the proxy.
+fn obey_channel(number: u64, message: &ToInside<'_>, context: &mut Context<'_>) -> bool {
+  let Context { channels, link, now, .. } = context;
+  match message {
+    ToInside::Data(data) => channels.take(number, data, link),
+    ToInside::End(_) => channels.end_input(number),
+    ToInside::Credit(credit) => channels.raise(number, *credit),
+    ToInside::Close(how) => channels.close(number, *how, *now),
+    _ => return false,
+  }
+  true
 }
 
 const fn is_request(kind: Kind) -> bool {
@@ -62,6 +85,5 @@ const fn is_request(kind: Kind) -> bool {
       | Kind::TarIn
       | Kind::SelfTest
       | Kind::Listen
-      | Kind::Connect
   )
 }
