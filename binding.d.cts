@@ -147,6 +147,9 @@ export declare class ProcessHandle {
   stop(): Promise<Failure | null>
 }
 
+/** A resolver. */
+export declare class ResolverHandle {}
+
 /** An acquired run. */
 export declare class SessionHandle {
   /** What the transport can do, as JSON. */
@@ -284,6 +287,9 @@ export declare function jsDockerClient(dispatch: (call: OwnCall) => void, double
 /** Leases in a store that the application wrote. */
 export declare function jsLeaseStore(dispatch: (call: OwnCall) => void): LeaseStoreHandle
 
+/** A resolver that the application wrote. */
+export declare function jsResolver(dispatch: (call: OwnCall) => void): ResolverHandle
+
 /** Snapshots in a store that the application wrote. */
 export declare function jsSnapshotStore(dispatch: (call: OwnCall) => void): SnapshotStoreHandle
 
@@ -324,9 +330,10 @@ export interface OutputPiece {
 
 /**
  * Checks options and puts an environment together; asks nothing of an engine. `blobs` are the contents of files that
- * the options speak of by number; `listener` is called with each event as JSON text.
+ * the options speak of by number; `listener` is called with each event as JSON text; `resolver` looks names up for the
+ * allowlist.
  */
-export declare function prepareEnvironment(optionsJson: string, blobs: Array<Uint8Array>, docker?: DockerHandle | undefined | null, leases?: LeaseStoreHandle | undefined | null, snapshots?: SnapshotStoreHandle | undefined | null, listener?: ((arg: string) => void) | undefined | null): Outcome<EnvironmentHandle>
+export declare function prepareEnvironment(optionsJson: string, blobs: Array<Uint8Array>, docker?: DockerHandle | undefined | null, leases?: LeaseStoreHandle | undefined | null, snapshots?: SnapshotStoreHandle | undefined | null, listener?: ((arg: string) => void) | undefined | null, resolver?: ResolverHandle | undefined | null): Outcome<EnvironmentHandle>
 
 /** How a command ended. */
 export interface ProcessReport {

@@ -18,10 +18,14 @@ const { createSession } = require('./session.cjs')
 function environmentMaker(binding, registry) {
   /** @param {unknown} options */
   return options => {
-    const { json, blobs, docker, leases, snapshots, listener } = readEnvironmentOptions(binding, options, registry)
+    const { json, blobs, docker, leases, snapshots, listener, resolver } = readEnvironmentOptions(
+      binding,
+      options,
+      registry,
+    )
     const surroundings = JSON.stringify(surroundingsOf(binding))
     const handle = unwrap(() =>
-      binding.prepareEnvironment(json, blobs, docker, surroundings, leases, snapshots, listener?.hear),
+      binding.prepareEnvironment(json, blobs, docker, surroundings, leases, snapshots, listener?.hear, resolver),
     )
     listener?.keptBy(handle)
     const identity = identify(handle)

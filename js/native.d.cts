@@ -202,6 +202,7 @@ export interface NativeBinding {
   fileSnapshotStore(directory: string): Failure | SnapshotStoreHandle
   jsDockerClient(dispatch: (call: OwnCall) => void, double: boolean, optionalMethods: string[]): DockerHandle
   jsLeaseStore(dispatch: (call: OwnCall) => void): LeaseStoreHandle
+  jsResolver(dispatch: (call: OwnCall) => void): ResolverHandle
   jsSnapshotStore(dispatch: (call: OwnCall) => void): SnapshotStoreHandle
   securityDefaultsJson(): string
   prepareEnvironment(
@@ -212,5 +213,6 @@ export interface NativeBinding {
     leases?: LeaseStoreHandle | undefined,
     snapshots?: SnapshotStoreHandle | undefined,
     listener?: ((eventJson: string) => void) | undefined,
+    resolver?: ResolverHandle | undefined,
   ): Failure | EnvironmentHandle
 }

@@ -7,6 +7,7 @@ const { isPlainObject, read, unreadable } = require('./arguments.cjs')
 const { encodeOptions } = require('./encode.cjs')
 const { readListener } = require('./events.cjs')
 const { CLIENT_METHODS, OPTIONAL_METHODS, clientDispatch } = require('./own-client.cjs')
+const { resolverDispatch } = require('./own-resolver.cjs')
 const { leaseStoreDispatch, snapshotStoreDispatch } = require('./own-stores.cjs')
 
 /** @typedef {import('./native.cjs').DockerHandle} DockerHandle */
@@ -37,7 +38,7 @@ const LEASE_STORE_METHODS = ['load', 'save', 'remove', 'list']
 const SNAPSHOT_STORE_METHODS = ['load', 'save', 'remove']
 
 /** Options that are objects of ours or the application's, and so never become JSON. */
-const OBJECT_OPTIONS = ['client', 'leaseStore', 'snapshotStore', 'onEvent']
+const OBJECT_OPTIONS = ['client', 'leaseStore', 'snapshotStore', 'onEvent', 'resolveHost']
 
 /**
  * What `prepareEnvironment` of the native part is called with.
@@ -50,6 +51,7 @@ function readEnvironmentOptions(binding, options, registry) {
   return {
     ...encodeOptions(rest),
     listener: readListener(objects.onEvent),
+    resolver: readResolver(binding, objects.resolveHost),
     docker: ours(objects.client, 'client', registry.clients, CLIENT_METHODS, 'createNodeDockerClient()', client =>
       ownClient(binding, client),
     ),
@@ -116,6 +118,16 @@ function ours(value, name, known, methods, maker, wrap) {
     if (typeof member !== 'function') throw invalid(`Option ${name}.${method}`, member, 'a method')
   }
   return wrap(value)
+}
+
+/**
+ * @param {import('./native.cjs').NativeBinding} binding
+ * @param {unknown} resolve
+ */
+function readResolver(binding, resolve) {
+  if (resolve === undefined) return undefined
+  if (typeof resolve !== 'function') throw invalid('Option resolveHost', resolve, 'a function')
+  return unwrap(() => binding.jsResolver(resolverDispatch(/** @type {any} */ (resolve))))
 }
 
 /**

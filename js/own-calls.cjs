@@ -29,7 +29,7 @@ const dispatcher = (side, methods) => call => {
  * that has none of its own.
  * @typedef {{
  *   option: string,
- *   what: 'store' | 'Docker client',
+ *   what: 'store' | 'Docker client' | 'function',
  *   codeOf: (error: unknown) => string,
  *   nameOf?: (method: string) => string
  * }} Side

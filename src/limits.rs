@@ -134,6 +134,8 @@ pub const MAX_CLIENT_HELLO_BYTES: usize = 32 * 1024;
 pub const PROXY_BUFFER_BYTES: usize = 64 * 1024;
 /// Both look-ups of a name together. The system's resolver gives up after 10 s by default (`resolv.conf`: 2 × 5 s).
 pub const PROXY_RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Names that the system's resolver looks up at once for all runs of a process; more wait. Each takes a thread.
+pub const MAX_LOOKUPS: usize = 64;
 /// All attempts to connect to one host together; the kernel alone would try for two minutes.
 pub const PROXY_DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long one address may be silent before the next is tried beside it (RFC 8305, section 5).

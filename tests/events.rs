@@ -105,6 +105,7 @@ impl World {
       leases: Arc::clone(&leases) as _,
       snapshots: Arc::new(MemorySnapshotStore::default()),
       events: Events::to(move |event| into.lock().unwrap().push(json!(event))),
+      resolver: None,
     };
     let core = Arc::new(Core::new(parts).unwrap());
     core.seal("{}");

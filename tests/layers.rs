@@ -57,7 +57,7 @@ const TABLE: &[(&str, &[&str])] = &[
       "proxy",
     ],
   ),
-  ("binding", &["error", "limits", "cancel", "stream", "docker", "sandbox", "store", "environment"]),
+  ("binding", &["error", "limits", "cancel", "stream", "docker", "sandbox", "store", "proxy", "environment"]),
 ];
 
 /// Files that take values and return values: no runtime, no files, no sockets, no clock.

@@ -123,6 +123,7 @@ impl World {
       leases: Arc::clone(&self.leases) as _,
       snapshots: Arc::clone(&self.snapshots) as _,
       events: Events::default(),
+      resolver: None,
     };
     let core = Arc::new(Core::new(parts).unwrap());
     core.seal("{}");

@@ -473,6 +473,7 @@ async fn acquired(transport: &str, act: Answer) -> (Result<Option<String>>, Vec<
     leases: Arc::new(MemoryLeaseStore::default()),
     snapshots: Arc::new(MemorySnapshotStore::default()),
     events: Events::default(),
+    resolver: None,
   });
   let core = Arc::new(core.unwrap());
   core.seal("{}");

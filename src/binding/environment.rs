@@ -11,6 +11,7 @@ use super::cancel::{CancelToken, cancel_of};
 use super::convert::{copy, parse};
 use super::docker::DockerHandle;
 use super::events::events_to;
+use super::js_resolver::ResolverHandle;
 use super::outcome::{Outcome, Promised, outcome, spawn};
 use super::session::SessionHandle;
 use super::stores::{LeaseStoreHandle, SnapshotStoreHandle};
@@ -39,7 +40,8 @@ struct AcquireJson {
 }
 
 /// Checks options and puts an environment together; asks nothing of an engine. `blobs` are the contents of files that
-/// the options speak of by number, `surroundings_json` what the process says of engines; `listener` is called with each event as JSON text.
+/// the options speak of by number, `surroundings_json` what the process says of engines; `listener` is called with each
+/// event as JSON text; `resolver` looks names up for the allowlist.
 #[napi(catch_unwind)]
 pub fn prepare_environment(
   options_json: String,
@@ -49,6 +51,7 @@ pub fn prepare_environment(
   leases: Option<&LeaseStoreHandle>,
   snapshots: Option<&SnapshotStoreHandle>,
   listener: Option<Function<'_, String, ()>>,
+  resolver: Option<&ResolverHandle>,
 ) -> napi::Result<Outcome<EnvironmentHandle>> {
   let blobs: Vec<_> = blobs.iter().map(copy).collect();
   let events = listener.map(events_to).transpose()?.unwrap_or_default();
@@ -63,11 +66,12 @@ pub fn prepare_environment(
         Arc::new(Client::in_surroundings(options.socket_path.clone(), None, surroundings)?)
       }
     };
+    let resolver = resolver.map(ResolverHandle::resolver);
     let leases: Arc<dyn LeaseStore> =
       leases.map_or_else(|| Arc::new(MemoryLeaseStore::default()) as _, |leases| leases.store());
     let snapshots: Arc<dyn SnapshotStore> =
       snapshots.map_or_else(|| Arc::new(MemorySnapshotStore::default()) as _, |snapshots| snapshots.store());
-    let core = Core::new(Parts { options, engine, leases, snapshots, events })?;
+    let core = Core::new(Parts { options, engine, leases, snapshots, events, resolver })?;
     Ok(EnvironmentHandle { core: Arc::new(core) })
   };
   Ok(outcome(build()))

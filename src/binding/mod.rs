@@ -12,6 +12,7 @@ pub mod environment;
 mod events;
 pub mod input;
 mod js_client;
+pub mod js_resolver;
 pub mod js_stores;
 pub mod outcome;
 pub mod own_calls;
@@ -23,13 +24,15 @@ pub mod watched_tar;
 use napi_derive::napi;
 
 use crate::error::ErrorCode;
+use crate::limits::MAX_LOOKUPS;
 
 /// Grows with every change of the exports; JavaScript refuses another one.
 const ABI: u32 = 5;
 /// The work waits for sockets: few threads carry many runs.
 const WORKER_THREADS: usize = 2;
-/// Reading host sources and file stores is all that blocks.
-const BLOCKING_THREADS: usize = 4;
+/// Reading host sources and file stores, and looking names up for the proxy, is all that blocks. Look-ups, which a run may
+/// have many slow ones of, leave the others their threads. They are started when they are needed.
+const BLOCKING_THREADS: usize = 4 + MAX_LOOKUPS;
 
 /// The version of these exports.
 #[napi(catch_unwind)]

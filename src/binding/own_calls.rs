@@ -174,6 +174,7 @@ impl Callbacks {
   /// How a method is called in messages.
   pub fn name(&self, method: &str) -> String {
     match method {
+      _ if method == self.option => format!("{method}()"),
       "next" => format!("{}.load() tar.next()", self.option),
       _ => format!("{}.{method}()", self.option),
     }

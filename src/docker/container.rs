@@ -56,6 +56,7 @@ pub fn create_body(spec: &ContainerSpec) -> Value {
   set("/Healthcheck", spec.no_healthcheck.then(|| json!({ "Test": ["NONE"] })));
   set("/HostConfig/IpcMode", spec.ipc_mode.as_ref().map(|mode| json!(mode)));
   set("/HostConfig/Runtime", spec.runtime.as_ref().map(|runtime| json!(runtime)));
+  set("/HostConfig/Dns", (!spec.dns.is_empty()).then(|| json!(spec.dns)));
   set("/HostConfig/Sysctls", (!spec.sysctls.is_empty()).then(|| json!(spec.sysctls)));
   set("/HostConfig/Ulimits", (!ulimits.is_empty()).then(|| json!(ulimits)));
   set("/OpenStdin", spec.open_stdin.then_some(json!(true)));

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::client::Client;
 use super::model::{
-  ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, Network, PathStat,
+  ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedNetwork, Network, PathStat,
 };
 use crate::cancel::Cancel;
 use crate::error::Result;
@@ -165,6 +165,19 @@ pub trait Engine: Send + Sync {
   async fn remove_image(&self, id: &str) -> Result<()>;
   /// Makes an internal bridge network.
   async fn create_network(&self, name: &str) -> Result<Network>;
+  /// The same with labels, where the engine knows labels of networks.
+  async fn create_labelled_network(
+    &self,
+    name: &str,
+    _labels: &BTreeMap<String, String>,
+  ) -> Result<Network> {
+    self.create_network(name).await
+  }
+  /// Networks with this label (`name` or `name=value`), checked again on our side; none where the engine knows no labels
+  /// of networks.
+  async fn list_networks(&self, _label: &str) -> Result<Vec<ListedNetwork>> {
+    Ok(Vec::new())
+  }
   /// Removes a network.
   async fn remove_network(&self, id: &str) -> Result<()>;
 }

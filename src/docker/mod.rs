@@ -23,6 +23,7 @@ pub mod own;
 mod request;
 mod tap;
 mod terminate;
+pub mod time;
 mod transport;
 mod version;
 pub mod volume;

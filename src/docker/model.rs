@@ -71,6 +71,9 @@ pub struct ContainerSpec {
   /// Labels of a volume that the engine makes for a mount, where none of that name is there.
   #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
   pub volume_labels: BTreeMap<String, String>,
+  /// Name servers in place of the engine's.
+  #[serde(default, skip_serializing_if = "Vec::is_empty")]
+  pub dns: Vec<String>,
   /// Keep process 1's standard input open, whoever attaches and detaches.
   #[serde(default, skip_serializing_if = "std::ops::Not::not")]
   pub open_stdin: bool,
@@ -212,6 +215,21 @@ pub struct PathStat {
   pub mode: u32,
   /// Target of a symbolic link, else empty.
   pub link_target: String,
+}
+
+/// One network of a list.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ListedNetwork {
+  /// Full id.
+  pub id: String,
+  /// Its name.
+  pub name: String,
+  /// Labels, never null here.
+  #[serde(deserialize_with = "null_is_empty")]
+  pub labels: BTreeMap<String, String>,
+  /// Time of creation, RFC 3339.
+  pub created: String,
 }
 
 /// A network that was made.

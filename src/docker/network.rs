@@ -10,8 +10,9 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::client::Client;
-use super::model::Network;
-use super::request::{api_error, segment};
+use super::container::has_label;
+use super::model::{ListedNetwork, Network};
+use super::request::{api_error, encode, segment};
 use crate::error::Result;
 
 /// First pause between two tries to remove a network; it doubles up to the slowest, after which no more is tried.
@@ -46,9 +47,11 @@ struct IpamConfig {
 }
 
 impl Client {
-  pub(super) async fn make_network(&self, name: &str) -> Result<Network> {
+  pub(super) async fn make_network(&self, name: &str, labels: &BTreeMap<String, String>) -> Result<Network> {
+    let mut labels = labels.clone();
+    labels.insert("zhivex.sandbox".to_owned(), "1".to_owned());
     let body = json!({
-      "Name": name, "Internal": true, "CheckDuplicate": true, "Labels": { "zhivex.sandbox": "1" },
+      "Name": name, "Internal": true, "EnableIPv6": false, "CheckDuplicate": true, "Labels": labels,
     });
     let created: Created = self.json(Method::POST, "/networks/create", Some(&body)).await?;
     let found = match self.network(&created.id).await {
@@ -61,6 +64,13 @@ impl Client {
     };
     let first = found.ipam.and_then(|ipam| ipam.config).and_then(|config| config.into_iter().next());
     Ok(Network { id: created.id, gateway: first.and_then(|config| config.gateway) })
+  }
+
+  pub(super) async fn labelled_networks(&self, label: &str) -> Result<Vec<ListedNetwork>> {
+    let filters = json!({ "label": [label] }).to_string();
+    let path = format!("/networks?filters={}", encode(&filters));
+    let listed: Vec<ListedNetwork> = self.json(Method::GET, &path, None).await?;
+    Ok(listed.into_iter().filter(|network| has_label(&network.labels, label)).collect())
   }
 
   async fn network(&self, id: &str) -> Result<Found> {

@@ -7,7 +7,7 @@ use hyper::Method;
 
 use super::client::Client;
 use super::engine::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin};
-use super::model::{ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, Network};
+use super::model::{ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedNetwork, Network};
 use super::request::segment;
 use crate::cancel::Cancel;
 use crate::error::{Result, fail};
@@ -127,7 +127,15 @@ impl Engine for Client {
   }
 
   async fn create_network(&self, name: &str) -> Result<Network> {
-    self.make_network(name).await
+    self.make_network(name, &BTreeMap::new()).await
+  }
+
+  async fn create_labelled_network(&self, name: &str, labels: &BTreeMap<String, String>) -> Result<Network> {
+    self.make_network(name, labels).await
+  }
+
+  async fn list_networks(&self, label: &str) -> Result<Vec<ListedNetwork>> {
+    self.labelled_networks(label).await
   }
 
   async fn remove_network(&self, id: &str) -> Result<()> {

@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use super::carrier::{Carrier, is_of_transport};
 use super::claim::{Claim, FIRST_FENCE};
-use super::connect::{carrier_of, take_over_container};
+use super::connect::{Connected, carrier_of, take_over_container};
 use super::core::Core;
-use super::create::{Contents, NewContainer, Run, create_container, discard, nonce, remove_ours};
+use super::create::{Contents, NewContainer, Run, create_container, nonce, remove_ours};
 use super::event::{How, Kind, Resource, millis};
 use super::heartbeat::beating;
 use super::host::Previous;
+use super::network::bridge;
 use super::pool;
 use super::release::claim_and_remove;
 use super::session::Session;
@@ -24,7 +25,6 @@ use crate::docker::ByteStream;
 use crate::docker::model::Inspection;
 use crate::error::{Error, ErrorCode, Result, fail};
 use crate::random;
-use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, Scope, SnapshotState, run_key};
 
 /// What is cancelled, for messages.
@@ -83,7 +83,7 @@ async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
 }
 
 async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Session, How)> {
-  let (made, claim, how) = match pool::take(core, run, cancel).await? {
+  let (mut made, claim, how) = match pool::take(core, run, cancel).await? {
     Some((made, claim)) => (made, claim, How::Pooled),
     None => {
       let claim = Claim::new(core, run.key, &random::hex::<32>()?, FIRST_FENCE);
@@ -102,8 +102,9 @@ async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Sessi
       owner_id: core.owner_id.clone(),
       container_id: made.id.clone(),
       container_name: made.name.clone(),
-      network_id: None,
+      network_id: made.network_id.clone(),
       image_ids: Vec::new(),
+      network_used: None,
       token: claim.token().to_owned(),
       fence: claim.fence(),
       holder: Some(core.host.holder()?),
@@ -115,9 +116,12 @@ async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Sessi
     if core.leases.save(&record, None).await? { Ok(record) } else { Err(held(run.id)) }
   };
   match written.await {
-    Ok(record) => Ok((Session::open(Arc::clone(core), record, made.sandbox, made.instead), how)),
+    Ok(record) => {
+      let connected = made.connected();
+      Ok((Session::open(core, record, connected, made.instead), how))
+    }
     Err(error) => {
-      discard(core, Some(run.id), &made.id).await;
+      made.discard(core, Some(run.id)).await;
       forget(core, run, claim.token()).await;
       Err(error)
     }
@@ -166,15 +170,15 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
   let record = take_over(core, LeaseRecord { snapshot_state: outdated(kept), ..record }).await?;
   let taken = beating(core, &record, continue_in(core, &found, carrier, &record, before)).await;
   match taken {
-    Ok(sandbox) if cancel.is_cancelled() => {
+    Ok(taken) if cancel.is_cancelled() => {
       // Nothing was done in it: whoever asks next finds it as it was.
-      sandbox.detach();
+      taken.sandbox.detach();
       hand_over(core, LeaseRecord { holder: None, snapshot_state: kept, ..record }).await;
       Err(cancelled(WHAT))
     }
-    Ok(sandbox) => {
+    Ok(taken) => {
       let how = if before == Previous::Nobody { How::Resumed } else { How::TakenOver };
-      Ok((Session::open(Arc::clone(core), record, sandbox, None), how))
+      Ok((Session::open(core, record, taken, None), how))
     }
     // Nothing was done in it since its snapshot: what does not answer is not needed.
     Err(error) if kept == SnapshotState::Current && is_of_transport(&error) => {
@@ -200,12 +204,12 @@ async fn continue_in(
   carrier: Carrier,
   record: &LeaseRecord,
   before: Previous,
-) -> Result<Arc<dyn Sandbox>> {
-  let sandbox = take_over_container(core, found, carrier, &Claim::of(core, record), before).await?;
+) -> Result<Connected> {
+  let taken = take_over_container(core, found, carrier, &Claim::of(core, record), before).await?;
   if before != Previous::Nobody {
-    sandbox.kill_all().await?;
+    taken.sandbox.kill_all().await?;
   }
-  Ok(sandbox)
+  Ok(taken)
 }
 
 const fn outdated(state: SnapshotState) -> SnapshotState {
@@ -262,7 +266,7 @@ async fn running(core: &Core, record: &LeaseRecord) -> Result<Running> {
       record.run_id
     ));
   }
-  spec::verify(&found, &core.options)?;
+  spec::verify(&found, &core.options, record.network_id.as_deref())?;
   match carrier_of(&found) {
     Some(carrier) => Ok(Running::Here(Box::new(found), carrier)),
     None => Ok(Running::Lost("was started by another version of this package")),
@@ -305,17 +309,20 @@ async fn restore(
   // The snapshot stays current until the new container is on record: whatever ends this, the next acquire can try again.
   let record = take_over(core, record).await?;
   let made = beating(core, &record, rebuild(core, &record, tar, cancel)).await;
-  let made = match made {
+  let mut made = match made {
     Ok(made) => made,
     Err(error) => {
       give_up(core, record).await;
       return Err(error);
     }
   };
-  match put_on_record(core, &record, &made.id).await {
-    Ok(record) => Ok((Session::open(Arc::clone(core), record, made.sandbox, made.instead), How::Restored)),
+  match put_on_record(core, &record, &made).await {
+    Ok(record) => {
+      let connected = made.connected();
+      Ok((Session::open(core, record, connected, made.instead), How::Restored))
+    }
     Err(error) => {
-      discard(core, Some(&record.run_id), &made.id).await;
+      made.discard(core, Some(&record.run_id)).await;
       give_up(core, record).await;
       Err(error)
     }
@@ -329,15 +336,20 @@ async fn rebuild(
   cancel: &Cancel,
 ) -> Result<NewContainer> {
   core.engine.remove_container(&record.container_id).await.or_else(Error::unless_gone)?;
+  if let Some(id) = &record.network_id {
+    core.engine.remove_network(id).await.or_else(Error::unless_gone)?;
+  }
   // One that an earlier attempt made before its process died.
   remove_ours(core, Some(&record.run_id), &record.container_name, &record.token).await;
+  bridge::remove_ours(core, Some(&record.run_id), &nonce(&record.token)).await;
   let run = Run { key: &record.key, id: &record.run_id };
   create_container(core, run, &Claim::of(core, record), Contents::Snapshot(tar), cancel).await
 }
 
-async fn put_on_record(core: &Core, record: &LeaseRecord, container: &str) -> Result<LeaseRecord> {
+async fn put_on_record(core: &Core, record: &LeaseRecord, made: &NewContainer) -> Result<LeaseRecord> {
   let record = LeaseRecord {
-    container_id: container.to_owned(),
+    container_id: made.id.clone(),
+    network_id: made.network_id.clone(),
     holder: Some(core.host.holder()?),
     expires_at: core.expiry(),
     snapshot_state: SnapshotState::Stale,

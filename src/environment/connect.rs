@@ -10,12 +10,14 @@ use super::carrier::Carrier;
 use super::claim::Claim;
 use super::core::Core;
 use super::host::Previous;
+use super::network::{self, bridge};
 use super::spec;
 use crate::clock::since_1970;
 use crate::docker::client::Client;
 use crate::docker::model::Inspection;
 use crate::error::{ErrorCode, Result, fail};
 use crate::sandbox::Sandbox;
+use crate::sandbox::connections::Connections;
 use crate::sandbox::exec::ExecSandbox;
 use crate::sandbox::resident::{Container, ResidentSandbox, StillHeld};
 use crate::supervisor::embedded::{Binary, by_digest};
@@ -27,6 +29,14 @@ const DEAD_MAN_MARGIN: Duration = Duration::from_secs(60);
 
 /// A container that waits for a run ends itself this long after its maker did, which tells it so every 5 s.
 const POOL_DEAD_MAN: Duration = Duration::from_secs(60);
+
+/// A container that can be worked with.
+pub struct Connected {
+  /// What can be done in it.
+  pub sandbox: Arc<dyn Sandbox>,
+  /// Connections to the proxy, where there is an allowlist.
+  pub connections: Option<Box<dyn Connections>>,
+}
 
 /// How long the supervisor of a run's container goes without a holder.
 pub fn dead_man(core: &Core) -> Duration {
@@ -43,21 +53,22 @@ pub fn carrier_of(found: &Inspection) -> Option<Carrier> {
   }
 }
 
-/// Opens the transport of a container that does not run yet; `start` runs it, once its output is listened to.
+/// Opens the transport of a container that does not run yet; `start` runs it, once its output is listened to. Where the
+/// container has a network of its own, whoever made that listens on it.
 pub async fn connect(
   core: &Core,
   found: &Inspection,
   carrier: Carrier,
   claim: &Claim,
   start: impl Future<Output = Result<()>>,
-) -> Result<Arc<dyn Sandbox>> {
+) -> Result<Connected> {
   let Carrier::Resident(binary) = carrier else {
     start.await?;
-    return Ok(exec(core, found));
+    return Ok(Connected { sandbox: exec(core, found), connections: None });
   };
   let client = client(core, found)?;
   let identity = identity(core, claim)?;
-  resident(client, found, binary, claim, Link::open(client, &found.id, identity, start)).await
+  resident(core, client, found, binary, claim, Link::open(client, &found.id, identity, start)).await
 }
 
 /// Opens the transport of a container that another holder had.
@@ -67,8 +78,14 @@ pub async fn take_over_container(
   carrier: Carrier,
   claim: &Claim,
   before: Previous,
-) -> Result<Arc<dyn Sandbox>> {
-  let Carrier::Resident(binary) = carrier else { return Ok(exec(core, found)) };
+) -> Result<Connected> {
+  let Carrier::Resident(binary) = carrier else {
+    let connections = match core.proxy {
+      Some(_) => bridge::reopen(core, found).await?,
+      None => None,
+    };
+    return Ok(Connected { sandbox: exec(core, found), connections });
+  };
   let client = client(core, found)?;
   let identity = identity(core, claim)?;
   let previous = match before {
@@ -76,7 +93,7 @@ pub async fn take_over_container(
     Previous::Silent => link::Previous::Silent,
   };
   let user = core.options.user.to_string();
-  resident(client, found, binary, claim, Link::take_over(client, &found.id, &user, identity, previous)).await
+  resident(core, client, found, binary, claim, Link::take_over(client, &found.id, &user, identity, previous)).await
 }
 
 fn exec(core: &Core, found: &Inspection) -> Arc<dyn Sandbox> {
@@ -99,12 +116,13 @@ fn identity(core: &Core, claim: &Claim) -> Result<Identity> {
 }
 
 async fn resident(
+  core: &Core,
   client: &Client,
   found: &Inspection,
   binary: &Binary,
   claim: &Claim,
   opening: impl Future<Output = Result<Link>>,
-) -> Result<Arc<dyn Sandbox>> {
+) -> Result<Connected> {
   let since = since_1970().as_secs();
   let ending = client.ending(&found.id).await?;
   let container = Container::new(client.clone(), found.id.clone(), ending, since, still_held(claim));
@@ -114,7 +132,12 @@ async fn resident(
     Err(error) => return Err(error),
   };
   check_supervisor(binary, &link)?;
-  Ok(Arc::new(ResidentSandbox::new(container, link, variables(found))))
+  let sandbox = ResidentSandbox::new(container, link, variables(found));
+  let connections = match core.proxy {
+    Some(_) => Some(sandbox.listen(network::PORT).await?),
+    None => None,
+  };
+  Ok(Connected { sandbox: Arc::new(sandbox), connections })
 }
 
 /// A store that does not answer leaves the container to the run's release, or to a sweep.

@@ -12,6 +12,7 @@ use super::carrier::Residency;
 use super::event::{Events, Kind, millis};
 use super::host::Host;
 use super::manifest::manifest;
+use super::network;
 use super::options::{Assurance, Options, Pull};
 use super::pool::{self, Pool};
 use super::spec::enforcement_gaps;
@@ -21,6 +22,7 @@ use crate::docker::Engine;
 use crate::docker::model::ImageInspection;
 use crate::error::{Error, Result, fail};
 use crate::limits::MAX_STARTS;
+use crate::proxy::{Proxy, Resolver};
 use crate::random;
 use crate::store::lease::LeaseStore;
 use crate::store::snapshot::SnapshotStore;
@@ -37,6 +39,8 @@ pub struct Parts {
   pub snapshots: Arc<dyn SnapshotStore>,
   /// Who is told what happens.
   pub events: Events,
+  /// Looks names up for the allowlist; the system's resolver where there is none.
+  pub resolver: Option<Arc<dyn Resolver>>,
 }
 
 /// Shared by an environment and its sessions.
@@ -61,6 +65,8 @@ pub struct Core {
   pub beats: TaskTracker,
   /// The supervisor on this engine.
   pub residency: Residency,
+  /// The proxy of the allowlist, where there is one.
+  pub proxy: Option<Proxy>,
   /// Containers that wait for a run.
   pub pool: Pool,
   /// A turn for each container that is started.
@@ -75,12 +81,13 @@ pub struct Core {
 impl Core {
   /// Puts an environment together. Nothing is asked of the engine yet.
   pub fn new(parts: Parts) -> Result<Self> {
-    let Parts { options, engine, leases, snapshots, events } = parts;
+    let Parts { options, engine, leases, snapshots, events, resolver } = parts;
     let owner_id = match &options.owner_id {
       Some(owner_id) => owner_id.clone(),
       None => random::hex::<32>()?,
     };
     let manifest = manifest(&options);
+    let proxy = network::proxy(&options, &events, resolver);
     Ok(Self {
       options,
       engine,
@@ -92,6 +99,7 @@ impl Core {
       closed: Cancel::new(),
       beats: TaskTracker::new(),
       residency: Residency::default(),
+      proxy,
       pool: Pool::default(),
       starts: Semaphore::new(MAX_STARTS),
       closing: AtomicBool::new(false),

@@ -7,9 +7,10 @@ use futures_util::StreamExt;
 
 use super::carrier::{self, Carrier, Choice};
 use super::claim::Claim;
-use super::connect::connect;
+use super::connect::{Connected, connect};
 use super::core::Core;
 use super::event::Resource;
+use super::network::bridge;
 use super::seed::seed_archive;
 use super::spec::{self, Identity};
 use crate::cancel::Cancel;
@@ -17,6 +18,7 @@ use crate::docker::ByteStream;
 use crate::docker::model::{ContainerSpec, ImageInspection, Inspection};
 use crate::error::{Error, Result, fail};
 use crate::sandbox::Sandbox;
+use crate::sandbox::connections::Connections;
 
 /// A container that was made for a run and is not on record yet.
 pub struct NewContainer {
@@ -26,8 +28,27 @@ pub struct NewContainer {
   pub name: String,
   /// What can be done in it.
   pub sandbox: Arc<dyn Sandbox>,
+  /// Connections that its programs make to the proxy, where there is an allowlist.
+  pub connections: Option<Box<dyn Connections>>,
+  /// The engine's id of its network, where it has one.
+  pub network_id: Option<String>,
   /// Why it has not the resident transport, where that was wanted.
   pub instead: Option<String>,
+}
+
+impl NewContainer {
+  /// What can be done with it, once; the rest stays.
+  pub fn connected(&mut self) -> Connected {
+    Connected { sandbox: Arc::clone(&self.sandbox), connections: self.connections.take() }
+  }
+
+  /// Removes it with all that it has on the engine.
+  pub async fn discard(&self, core: &Core, run: Option<&str>) {
+    discard(core, run, &self.id).await;
+    if let Some(id) = &self.network_id {
+      bridge::close(core, run, id).await;
+    }
+  }
 }
 
 /// A run, by both its names.
@@ -137,13 +158,35 @@ impl Attempt<'_> {
     let turn = self.cancel.guard("Acquiring the sandbox", async { Ok(core.starts.acquire().await) }).await?;
     let nonce = nonce(self.claim.token());
     let name = self.run.map_or_else(|| spec::pool_name(&nonce), |run| spec::container_name(run.key));
-    let identity = Identity { name: name.clone(), labels: labels(core, self.run, &nonce)? };
-    let spec = spec::container_spec(&core.options, self.image, &identity, carrier);
-    let id = self.create(&spec, &name).await?;
-    let run = self.run(&id, carrier).await;
+    let labels = labels(core, self.run, &nonce)?;
+    let bridge = match core.proxy {
+      Some(_) if !carrier.is_resident() => Some(bridge::open(core, self.run_id(), &name, &labels).await?),
+      _ => None,
+    };
+    let network = bridge.as_ref().map(|bridge| (bridge.id.clone(), bridge.proxy));
+    let network_id = network.as_ref().map(|(id, _)| id.clone());
+    let identity = Identity { name: name.clone(), labels, network };
+    let made = self.make_as(carrier, &identity).await;
     drop(turn);
-    match run {
-      Ok(sandbox) => Ok(NewContainer { id, name, sandbox, instead }),
+    match made {
+      Ok((id, Connected { sandbox, connections })) => {
+        let connections = bridge.and_then(|bridge| bridge.connections).or(connections);
+        Ok(NewContainer { id, name, sandbox, connections, network_id, instead })
+      }
+      Err(error) => {
+        if let Some(id) = &network_id {
+          bridge::close(core, self.run_id(), id).await;
+        }
+        Err(error)
+      }
+    }
+  }
+
+  async fn make_as(&self, carrier: Carrier, identity: &Identity) -> Result<(String, Connected)> {
+    let spec = spec::container_spec(&self.core.options, self.image, identity, carrier);
+    let id = self.create(&spec, &identity.name).await?;
+    match self.run(&id, carrier, identity).await {
+      Ok(connected) => Ok((id, connected)),
       Err(error) => {
         self.discard(&id).await;
         Err(error)
@@ -162,7 +205,7 @@ impl Attempt<'_> {
     }
   }
 
-  async fn run(&self, id: &str, carrier: Carrier) -> Result<Arc<dyn Sandbox>> {
+  async fn run(&self, id: &str, carrier: Carrier, identity: &Identity) -> Result<Connected> {
     let core = self.core;
     self.cancel.check("Acquiring the sandbox")?;
     // Both to their end: a filler of the volume that is dropped half way stays on the engine.
@@ -170,7 +213,7 @@ impl Attempt<'_> {
       tokio::join!(core.engine.inspect_container(id), carrier::prepare(core, carrier, id));
     let found = found?;
     check_image(core, &found, self.image)?;
-    spec::verify(&found, &core.options)?;
+    spec::verify(&found, &core.options, identity.network.as_ref().map(|(id, _)| id.as_str()))?;
     prepared?;
     let connected = connect(core, &found, carrier, self.claim, core.engine.start_container(id)).await;
     if carrier.is_resident() { connected.map_err(carrier::not_ours) } else { connected }
@@ -180,7 +223,7 @@ impl Attempt<'_> {
     match fill(self.core, made.sandbox.as_ref(), contents, self.cancel).await {
       Ok(()) => Ok(made),
       Err(error) => {
-        self.discard(&made.id).await;
+        made.discard(self.core, self.run_id()).await;
         Err(error)
       }
     }

@@ -44,8 +44,10 @@ async fn hand_back(session: &Session) {
   }
   session.running().close();
   session.running().wait().await;
+  let used = session.end_network().await;
   session.sandbox().detach();
   let mut record = session.record().lock().await;
+  record.network_used = used;
   if session.is_released() {
     return;
   }
@@ -105,6 +107,7 @@ async fn renew(session: &Session, life: &Cancel, row: &mut Row) -> bool {
     Ok(Some(found)) => {
       // What others wrote into it is theirs.
       record.extra = found.extra;
+      record.network_used = session.network_used();
       write_beat(session.core(), &mut record).await
     }
     Ok(None) => Ok(false),
@@ -122,6 +125,7 @@ async fn renew(session: &Session, life: &Cancel, row: &mut Row) -> bool {
     Ok(false) => {
       session.lost_lease();
       life.cancel();
+      session.end_network().await;
       session.sandbox().detach();
       false
     }

@@ -5,7 +5,8 @@
 use serde_json::{Map, Value, json};
 
 use super::authorize::OWN_TOOLS;
-use super::options::{Assurance, NetworkPolicy, Options, UndeclaredTools};
+use super::options::{Allowlist, Assurance, Options, UndeclaredTools};
+use crate::proxy::Quotas;
 use crate::workspace::path::WORKSPACE_ROOT;
 use crate::workspace::policy::ShellPolicy;
 
@@ -54,8 +55,14 @@ fn permissions(options: &Options) -> Value {
       UndeclaredTools::Allow => "allow",
     },
     "filesystem": "read-write",
-    "network": match options.network {
-      NetworkPolicy::Deny => json!({ "mode": "deny" }),
+    "network": match options.network.allowlist() {
+      None => json!({ "mode": "deny" }),
+      Some(Allowlist { policy, .. }) => json!({
+        "mode": "allowlist",
+        "allowedDomains": policy.rules().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "allowedPorts": policy.ports(),
+        "allowPrivateNetworks": policy.allows_private(),
+      }),
     },
     "process": process,
     "environment": { "inheritedVariables": [] },
@@ -64,14 +71,19 @@ fn permissions(options: &Options) -> Value {
 
 fn limits(options: &Options) -> Value {
   let limits = &options.limits;
-  json!({
+  let mut fields = json!({
     "maxProcessRuntimeMs": millis(limits.command_timeout),
     "maxProcessOutputBytes": limits.max_output_bytes,
     "maxConcurrentProcesses": limits.max_concurrent_processes,
     "maxMemoryMb": limits.memory_mb,
     "maxWorkspaceBytes": limits.max_workspace_bytes,
     "maxFileWriteBytes": limits.max_file_bytes,
-  })
+  });
+  if let (Some(Allowlist { quotas, .. }), Some(fields)) = (options.network.allowlist(), fields.as_object_mut()) {
+    fields.insert("maxNetworkRequests".to_owned(), json!(quotas.max_network_requests));
+    fields.insert("maxNetworkBytes".to_owned(), json!(quotas.max_network_bytes));
+  }
+  fields
 }
 
 fn metadata(options: &Options) -> Value {
@@ -94,10 +106,29 @@ fn metadata(options: &Options) -> Value {
   if let Some(tmp_mb) = options.tmp_mb {
     put("tmpMb", json!(tmp_mb));
   }
+  if let Some(Allowlist { quotas, .. }) = options.network.allowlist() {
+    put("proxyQuotas", proxy_quotas(quotas));
+  }
   if let Some(runtime) = &options.runtime {
     put("runtime", json!(runtime));
   }
   Value::Object(fields)
+}
+
+/// Those that have no field of the runtime's own.
+fn proxy_quotas(quotas: &Quotas) -> Value {
+  json!({
+    "maxConnections": quotas.max_connections,
+    "maxTotalConnections": quotas.max_total_connections,
+    "maxInFlightDns": quotas.max_in_flight_dns,
+    "maxRequests": quotas.max_requests,
+    "maxHeadBytes": quotas.max_head_bytes,
+    "headTimeoutMs": millis(quotas.head_timeout),
+    "maxBytesUp": quotas.max_bytes_up,
+    "maxBytesDown": quotas.max_bytes_down,
+    "idleTimeoutMs": millis(quotas.idle_timeout),
+    "tunnelLifetimeMs": millis(quotas.tunnel_lifetime),
+  })
 }
 
 /// A whole number is written as one: `1`, not `1.0`, as JavaScript writes it.

@@ -16,6 +16,7 @@ pub mod event;
 mod heartbeat;
 mod host;
 pub mod manifest;
+pub mod network;
 mod observe;
 pub mod operations;
 pub mod options;

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use super::claim::Claim;
 use super::connect::dead_man;
 use super::core::Core;
-use super::create::{NewContainer, Run, create_unbound, discard, seed, taken};
+use super::create::{NewContainer, Run, create_unbound, seed, taken};
 use super::event::{Kind, millis};
 use super::spec;
 use crate::cancel::Cancel;
@@ -55,7 +55,7 @@ pub async fn take(core: &Core, run: Run<'_>, cancel: &Cancel) -> Result<Option<(
     match bind(core, run, &made, &claim, cancel).await {
       Ok(name) => return Ok(Some((NewContainer { name, ..made }, claim))),
       Err(error) => {
-        discard(core, Some(run.id), &made.id).await;
+        made.discard(core, Some(run.id)).await;
         if error.code() != ErrorCode::ContainerLost {
           return Err(error);
         }
@@ -154,5 +154,5 @@ pub async fn empty(core: &Core) {
 }
 
 async fn remove(core: &Core, waiting: &[Waiting]) {
-  join_all(waiting.iter().map(|waiting| discard(core, None, &waiting.made.id))).await;
+  join_all(waiting.iter().map(|waiting| waiting.made.discard(core, None))).await;
 }

@@ -6,9 +6,10 @@ use tokio::time::timeout;
 
 use super::acquire::held;
 use super::core::Core;
-use super::create::remove_ours;
+use super::create::{nonce, remove_ours};
 use super::event::{Kind, Resource, Undone, millis};
 use super::heartbeat::beating;
+use super::network::bridge;
 use super::session::Session;
 use super::snapshot;
 use super::status;
@@ -49,7 +50,9 @@ impl Undone {
 pub async fn release(session: &Session, status: &str) -> Result<Ended, Failed> {
   session.life().cancel();
   session.running().close();
+  let used = session.end_network().await;
   let mut record = session.record().lock().await;
+  record.network_used = used;
   let core = session.core();
   let Some(found) = session.lease().await.map_err(|error| Undone::Lease.because(error))? else {
     // Somebody else holds the run, or it is gone: nothing here is ours any more.
@@ -157,6 +160,7 @@ pub async fn claim_and_remove(core: &Core, mut record: LeaseRecord) -> Result<()
     return Err(held(&record.run_id));
   }
   remove_ours(core, Some(&record.run_id), &record.container_name, &record.token).await;
+  bridge::remove_ours(core, Some(&record.run_id), &nonce(&record.token)).await;
   remove_everything(core, &mut record).await
 }
 

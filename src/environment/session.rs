@@ -9,15 +9,17 @@ use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use super::claim::Claim;
+use super::connect::Connected;
 use super::core::Core;
 use super::event::{Kind, millis};
 use super::heartbeat;
+use super::network::Serving;
 use super::places::Places;
 use super::release::{self, Ended, Failed};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorCode, Result, fail, shown};
 use crate::sandbox::Sandbox;
-use crate::store::lease::LeaseRecord;
+use crate::store::lease::{LeaseRecord, NetworkUsed};
 
 /// A run that this process holds. Cheap to clone.
 #[derive(Clone)]
@@ -28,6 +30,8 @@ struct Inner {
   sandbox: Arc<dyn Sandbox>,
   /// Why it has not the resident transport, where that was wanted.
   instead: Option<String>,
+  /// The proxy at work for it, where there is an allowlist.
+  serving: Option<Serving>,
   /// The lease as this holder last wrote it.
   record: Mutex<LeaseRecord>,
   claim: Claim,
@@ -53,12 +57,15 @@ pub(super) struct Told {
 impl Session {
   /// A session over a lease that was just written.
   pub(super) fn open(
-    core: Arc<Core>,
+    core: &Arc<Core>,
     record: LeaseRecord,
-    sandbox: Arc<dyn Sandbox>,
+    connected: Connected,
     instead: Option<String>,
   ) -> Self {
+    let core = Arc::clone(core);
+    let Connected { sandbox, connections } = connected;
     let session = Self(Arc::new(Inner {
+      serving: Serving::start(&core, &record, connections),
       life: core.closed.child(),
       sandbox,
       instead,
@@ -98,6 +105,19 @@ impl Session {
   /// The run's id within its scope.
   pub fn run_id(&self) -> &str {
     &self.0.run_id
+  }
+
+  /// What the run has used of its network budgets by now; `None` without an allowlist.
+  pub(super) fn network_used(&self) -> Option<NetworkUsed> {
+    self.0.serving.as_ref().map(Serving::used)
+  }
+
+  /// Cuts the run's connections and takes no more; what it has used in the end.
+  pub(super) async fn end_network(&self) -> Option<NetworkUsed> {
+    match &self.0.serving {
+      Some(serving) => Some(serving.end().await),
+      None => None,
+    }
   }
 
   pub(super) fn told(&self) -> &Told {

@@ -5,11 +5,13 @@ mod mounts;
 mod verify;
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 
 pub use verify::{enforcement_gaps, verify};
 
 use super::carrier::Carrier;
-use super::options::{Limits, NetworkPolicy, Options};
+use super::network;
+use super::options::{Limits, Options};
 use super::search_path;
 use crate::docker::model::{ContainerSpec, ImageInspection};
 use crate::supervisor::volume::{self, MOUNT, PROGRAM};
@@ -31,9 +33,11 @@ pub const LABEL_ENVIRONMENT: &str = "zhivex.sandbox.environment";
 pub const LABEL_MAKER: &str = "zhivex.sandbox.maker";
 /// Digest of the supervisor that is its process 1; only containers with the resident transport have it.
 pub const LABEL_SUPERVISOR: &str = "zhivex.sandbox.supervisor";
+/// Where a container expects the proxy of its allowlist, as `address:port`; only those with a network of their own have it.
+pub const LABEL_PROXY: &str = "zhivex.sandbox.proxy";
 /// Says that a container was made for no run, and got one or waits for it.
 pub const LABEL_POOL: &str = "zhivex.sandbox.pool";
-const OUR_LABELS: [&str; 9] = [
+const OUR_LABELS: [&str; 10] = [
   LABEL,
   LABEL_OWNER,
   LABEL_FINGERPRINT,
@@ -42,6 +46,7 @@ const OUR_LABELS: [&str; 9] = [
   LABEL_ENVIRONMENT,
   LABEL_MAKER,
   LABEL_SUPERVISOR,
+  LABEL_PROXY,
   LABEL_POOL,
 ];
 
@@ -61,6 +66,8 @@ pub struct Identity {
   pub name: String,
   /// Its labels.
   pub labels: BTreeMap<String, String>,
+  /// Its network, with the exec transport and an allowlist: the engine's id of it, and where the proxy is.
+  pub network: Option<(String, SocketAddr)>,
 }
 
 /// The name of the container of a run: a second guard against two for one run, since an engine gives a name once.
@@ -87,6 +94,14 @@ pub fn container_spec(
   carrier: Carrier,
 ) -> ContainerSpec {
   let mut spec = profile(options, image, identity);
+  if let Some((_, proxy)) = identity.network {
+    spec.labels.insert(LABEL_PROXY.to_owned(), proxy.to_string());
+    // An engine's own resolver asks others for names that it does not know, from the host if need be. This one asks the
+    // container's own loopback address, where nobody answers.
+    spec.dns = vec![Ipv4Addr::LOCALHOST.to_string()];
+    // No echo requests to the gateway: engines allow everybody to make them.
+    spec.sysctls.insert("net.ipv4.ping_group_range".to_owned(), "1 0".to_owned());
+  }
   if let Carrier::Resident(binary) = carrier {
     spec.labels.insert(LABEL_SUPERVISOR.to_owned(), binary.hex());
     spec.entrypoint = Some(vec![PROGRAM.to_owned()]);
@@ -104,12 +119,10 @@ fn profile(options: &Options, image: &ImageInspection, identity: &Identity) -> C
     image: options.image.clone(),
     user: options.user.to_string(),
     working_dir: WORKSPACE_ROOT.to_owned(),
-    env: environment(options, image),
+    env: environment(options, image, identity),
     entrypoint: Some(["/bin/sh", "-c", KEEPER].map(str::to_owned).to_vec()),
     cmd: Vec::new(),
-    network_mode: match options.network {
-      NetworkPolicy::Deny => "none".to_owned(),
-    },
+    network_mode: identity.network.as_ref().map_or("none", |(id, _)| id.as_str()).to_owned(),
     readonly_rootfs: true,
     memory_bytes: memory_bytes(limits),
     nano_cpus: nano_cpus(limits),
@@ -147,7 +160,7 @@ fn nano_cpus(limits: &Limits) -> u64 {
 }
 
 /// Our variables, and every other one of the image removed by its bare name.
-fn environment(options: &Options, image: &ImageInspection) -> Vec<String> {
+fn environment(options: &Options, image: &ImageInspection, identity: &Identity) -> Vec<String> {
   let of_image: Vec<(&str, &str)> = image
     .config
     .env
@@ -163,6 +176,11 @@ fn environment(options: &Options, image: &ImageInspection) -> Vec<String> {
     ("HOME", WORKSPACE_ROOT.to_owned()),
     ("TMPDIR", tmp.to_owned()),
   ]);
+  if options.network.allowlist().is_some() {
+    let proxy = identity.network.as_ref().map(|(_, proxy)| *proxy);
+    let proxy = proxy.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, network::PORT).into());
+    ours.extend(network::variables(&proxy.to_string()));
+  }
   ours.extend(options.env.iter().map(|(name, value)| (name.as_str(), value.clone())));
   let dropped =
     of_image.iter().filter(|(name, _)| !ours.contains_key(name)).map(|(name, _)| (*name).to_owned());

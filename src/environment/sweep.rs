@@ -8,6 +8,7 @@ use super::core::Core;
 use super::create::nonce;
 use super::event::{Kind, Resource, millis};
 use super::host::Maker;
+use super::network;
 use super::release::claim_and_remove;
 use super::silence::is_free;
 use super::spec;
@@ -18,7 +19,7 @@ use crate::error::{ErrorCode, Result};
 use crate::store::lease::LeaseRecord;
 
 /// A container this young may belong to an acquire that has not saved its lease yet, unless its maker has ended.
-const SETTLING_SECONDS: u64 = 120;
+pub const SETTLING_SECONDS: u64 = 120;
 
 /// What a sweep did.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -28,6 +29,8 @@ pub struct SweepReport {
   pub expired_runs: Vec<String>,
   /// Names of containers that no lease held and that were removed.
   pub removed_containers: Vec<String>,
+  /// Names of networks that no lease held and that were removed.
+  pub removed_networks: Vec<String>,
   /// What should have been removed and could not be, with the reason.
   pub failures: Vec<String>,
 }
@@ -55,9 +58,14 @@ pub async fn sweep(core: &Core) -> Result<SweepReport> {
       }
     }
   }
+  // After the containers, which an engine keeps networks for.
+  let (networks, failures) = network::remove_left(core).await?;
+  report.removed_networks = networks;
+  report.failures.extend(failures);
   core.events.emit(None, || Kind::Swept {
     expired_runs: report.expired_runs.len(),
     removed_containers: report.removed_containers.len(),
+    removed_networks: report.removed_networks.len(),
     failures: report.failures.len(),
     duration_ms: millis(begun),
   });

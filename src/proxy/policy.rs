@@ -94,6 +94,16 @@ impl Policy {
     Ok(rule)
   }
 
+  /// The rules, sorted, each once.
+  pub fn rules(&self) -> &[Rule] {
+    &self.rules
+  }
+
+  /// The ports, sorted, each once.
+  pub fn ports(&self) -> &[u16] {
+    &self.ports
+  }
+
   /// True if names may have addresses that are not globally reachable.
   pub const fn allows_private(&self) -> bool {
     self.allow_private

@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::address::not_global;
 use super::host::Host;
 use super::ledger::Slot;
 use super::refusal::Refusal;
-use crate::limits::{MAX_PROXY_ADDRESSES, PROXY_RESOLVE_TIMEOUT};
+use crate::limits::{MAX_LOOKUPS, MAX_PROXY_ADDRESSES, PROXY_RESOLVE_TIMEOUT};
 
 /// Looks names up. Addresses have no zone: those that would need one are not globally reachable.
 #[async_trait]
@@ -19,6 +20,8 @@ pub trait Resolver: Send + Sync {
   /// Every IPv4 and IPv6 address of `host`.
   async fn lookup(&self, host: &Host) -> io::Result<Vec<IpAddr>>;
 }
+
+static LOOKUPS: Semaphore = Semaphore::const_new(MAX_LOOKUPS);
 
 /// The system's resolver (`getaddrinfo`). Names are looked up as absolute ones: the search domains of `resolv.conf` are
 /// not tried, and names that stand in `/etc/hosts` alone are not found.
@@ -28,6 +31,8 @@ pub struct SystemResolver;
 #[async_trait]
 impl Resolver for SystemResolver {
   async fn lookup(&self, host: &Host) -> io::Result<Vec<IpAddr>> {
+    // The semaphore is never closed.
+    let _turn = LOOKUPS.acquire().await;
     // The port is not part of the look-up.
     let addresses = tokio::net::lookup_host((host.absolute(), 0)).await?;
     Ok(addresses.map(|address| address.ip()).collect())

@@ -81,6 +81,11 @@ impl Session {
     self.inner.ledger.counts()
   }
 
+  /// Resolves once [`Self::close`] was called.
+  pub async fn closed(&self) {
+    self.inner.cancel.cancelled().await;
+  }
+
   /// Cuts every connection, refuses new ones, and returns what the run has used in the end.
   pub async fn close(&self) -> RunCounts {
     self.inner.cancel.cancel();

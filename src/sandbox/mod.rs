@@ -1,5 +1,6 @@
 //! What can be done in one running container: one trait, with an implementation for each transport.
 
+pub mod connections;
 pub mod exec;
 pub mod output;
 pub mod resident;

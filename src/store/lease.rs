@@ -89,6 +89,16 @@ pub enum SnapshotState {
   Stale,
 }
 
+/// What a run has used of its network budgets, over all its holders.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkUsed {
+  /// Requests.
+  pub requests: u64,
+  /// Bytes in both directions.
+  pub bytes: u64,
+}
+
 /// The record of a run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -122,6 +132,9 @@ pub struct LeaseRecord {
   pub holder: Option<Holder>,
   /// End of the lease, milliseconds since 1970.
   pub expires_at: u64,
+  /// What the run has used of its network budgets, where it has any; as of the last heartbeat or release.
+  #[serde(default, skip_serializing_if = "Option::is_none")]
+  pub network_used: Option<NetworkUsed>,
   /// The runtime's status as of the last act.
   pub status: String,
   /// The run's snapshot.

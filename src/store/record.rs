@@ -25,6 +25,8 @@ enum Kind {
   State,
   /// Null or an object of `HOLDER`.
   Holder,
+  /// Absent, or an object of `NETWORK_USED`.
+  NetworkUsed,
 }
 
 const LEASE: &[(&str, Kind)] = &[
@@ -42,6 +44,7 @@ const LEASE: &[(&str, Kind)] = &[
   ("fence", Kind::Count),
   ("holder", Kind::Holder),
   ("expiresAt", Kind::Count),
+  ("networkUsed", Kind::NetworkUsed),
   ("status", Kind::Text),
   ("snapshotState", Kind::State),
 ];
@@ -54,6 +57,8 @@ const HOLDER: &[(&str, Kind)] = &[
   ("startTime", Kind::Count),
   ("heartbeatAt", Kind::Count),
 ];
+
+const NETWORK_USED: &[(&str, Kind)] = &[("requests", Kind::Count), ("bytes", Kind::Count)];
 
 const META: &[(&str, Kind)] =
   &[("runId", Kind::Text), ("fingerprint", Kind::Text), ("createdAt", Kind::Count)];
@@ -100,6 +105,10 @@ fn check_field(fields: &Map<String, Value>, name: &str, kind: Kind, path: &str) 
     Kind::Holder => match found {
       Some(holder @ Value::Object(_)) => return check(holder, HOLDER, "holder."),
       _ => (found.is_some_and(Value::is_null), "an object or null"),
+    },
+    Kind::NetworkUsed => match found {
+      Some(used @ Value::Object(_)) => return check(used, NETWORK_USED, "networkUsed."),
+      _ => (found.is_none_or(Value::is_null), "an object, or absent"),
     },
   };
   if fits { Ok(()) } else { Err(format!("{name} was {}; it must be {expected}", described(found))) }

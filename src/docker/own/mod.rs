@@ -15,10 +15,11 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use self::answers::{Created, MadeNetwork, parsed, rubbish, seconds_of};
+use self::answers::{Created, MadeNetwork, parsed, rubbish};
 use super::container::has_label;
 use super::engine::{ArchiveBody, ByteStream, Engine, EngineKind, ExecOutput, ExecRequest};
 use super::model::{ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, Network};
+use super::time::seconds_of;
 use crate::cancel::Cancel;
 use crate::error::{Result, fail};
 use crate::limits::MAX_ARCHIVE_BYTES;

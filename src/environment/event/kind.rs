@@ -58,6 +58,44 @@ pub enum Kind {
     /// Both outputs, or what was read, or the paths that a listing found.
     bytes_out: u64,
   },
+  /// The proxy let a connection through.
+  NetworkAllowed {
+    /// The host.
+    host: String,
+    /// The port.
+    port: u16,
+    /// The rule that allows it.
+    rule: String,
+  },
+  /// The proxy refused a request, and no byte of it went on.
+  NetworkRefused {
+    /// The host, if the request had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    /// The port, if the request had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<u16>,
+    /// The HTTP status of the reply.
+    status: u16,
+    /// Why, in the words that the program got.
+    reason: String,
+  },
+  /// A connection that was let through has ended.
+  NetworkClosed {
+    /// The host.
+    host: String,
+    /// The port.
+    port: u16,
+    /// The rule that allowed it.
+    rule: String,
+    /// Bytes that went to the host.
+    bytes_up: u64,
+    /// Bytes that came from the host.
+    bytes_down: u64,
+    /// Why it ended before its time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+  },
   /// The lease could not be renewed; told once until it can be again.
   HeartbeatFailed {
     /// The error's code.
@@ -127,6 +165,8 @@ pub enum Kind {
     expired_runs: usize,
     /// Containers without a lease that were removed.
     removed_containers: usize,
+    /// Networks without a lease that were removed.
+    removed_networks: usize,
     /// What could not be removed.
     failures: usize,
     /// How long that took.

@@ -23,6 +23,18 @@ pub fn sentence(kind: &Kind, run: Option<&str>) -> String {
       let code = code.map(|code| format!(" ({code})")).unwrap_or_default();
       format!("{} in {run} ended after {duration_ms} ms: {outcome}{code}.", act(*operation))
     }
+    Kind::NetworkAllowed { host, port, rule } => {
+      format!("The proxy let {run} connect to {host}:{port}, by the rule {rule}.")
+    }
+    Kind::NetworkRefused { host, port, status, reason } => {
+      format!("The proxy refused a request of {run}{} ({status}): {reason}", target(host.as_deref(), *port))
+    }
+    Kind::NetworkClosed { host, port, bytes_up, bytes_down, reason, .. } => {
+      let reason = reason.as_ref().map(|reason| format!(" Cut: {reason}")).unwrap_or_default();
+      format!(
+        "A connection of {run} to {host}:{port} ended: {bytes_up} bytes there, {bytes_down} bytes back.{reason}"
+      )
+    }
     Kind::HeartbeatFailed { code } => {
       format!(
         "The lease of {run} could not be renewed ({code}). If that lasts, others may take the run over."
@@ -47,10 +59,17 @@ pub fn sentence(kind: &Kind, run: Option<&str>) -> String {
       let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
       format!("{} {id} of {run} {} ({code}){reason}", noun(*resource), failing(*resource))
     }
-    Kind::Swept { expired_runs, removed_containers, failures, duration_ms } => format!(
-      "Swept in {duration_ms} ms: ended {expired_runs} expired runs, removed {removed_containers} containers without a lease, {failures} failures."
+    Kind::Swept { expired_runs, removed_containers, removed_networks, failures, duration_ms } => format!(
+      "Swept in {duration_ms} ms: ended {expired_runs} expired runs, removed {removed_containers} containers and {removed_networks} networks without a lease, {failures} failures."
     ),
     Kind::Closed { duration_ms } => format!("The environment was closed in {duration_ms} ms."),
+  }
+}
+
+fn target(host: Option<&str>, port: Option<u16>) -> String {
+  match (host, port) {
+    (Some(host), Some(port)) => format!(" to {host}:{port}"),
+    _ => String::new(),
   }
 }
 

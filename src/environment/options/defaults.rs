@@ -56,7 +56,46 @@ pub const LEASE_MS: Whole = Whole { default: 900_000, min: 1, max: 365 * 86_400_
 /// `workspace.files[].mode`: permission bits; set-id bits would do nothing here (`nosuid`, no new privileges).
 pub const FILE_MODE: Whole = Whole { default: 0o644, min: 0, max: 0o777, unit: "as permission bits" };
 
+/// `network.allowedPorts[]`.
+pub const PORT: Whole = Whole { default: 0, min: 1, max: 65_535, unit: "a port" };
+/// `network.allowedPorts` without the option: HTTPS.
+pub const TLS_PORT: u16 = 443;
+/// `network.quotas.maxConnections`. The resident transport carries 128 at once; those above the quota need places too, to
+/// be told so.
+pub const MAX_CONNECTIONS: Whole = quota(32, 96, "connections");
+/// `network.quotas.maxTotalConnections`: each has a socket of this process, and processes may have 65,536 at most
+/// on most systems.
+pub const MAX_TOTAL_CONNECTIONS: Whole = quota(256, 32_768, "connections");
+/// `network.quotas.maxInFlightDns`: each takes a thread of this process's while it lasts.
+pub const MAX_IN_FLIGHT_DNS: Whole = quota(16, 256, "look-ups");
+/// `network.quotas.maxRequests`.
+pub const MAX_REQUESTS: Whole = quota(1_000, MANY, "requests");
+/// `network.quotas.maxHeadBytes`; each connection may hold as many in memory. A `CONNECT` alone takes some 50.
+pub const MAX_HEAD_BYTES: Whole = Whole { default: 16 * 1024, min: 64, max: MIB, unit: "bytes" };
+/// `network.quotas.headTimeoutMs`.
+pub const HEAD_TIMEOUT_MS: Whole = quota(10_000, DAY_MS, "ms");
+/// `network.quotas.maxBytesUp`.
+pub const MAX_BYTES_UP: Whole = quota(64 * MIB, MUCH, "bytes");
+/// `network.quotas.maxBytesDown`.
+pub const MAX_BYTES_DOWN: Whole = quota(256 * MIB, MUCH, "bytes");
+/// `network.quotas.idleTimeoutMs`.
+pub const IDLE_TIMEOUT_MS: Whole = quota(60_000, DAY_MS, "ms");
+/// `network.quotas.tunnelLifetimeMs`.
+pub const TUNNEL_LIFETIME_MS: Whole = quota(600_000, DAY_MS, "ms");
+/// `network.quotas.maxNetworkRequests`.
+pub const MAX_NETWORK_REQUESTS: Whole = quota(10_000, MANY, "requests");
+/// `network.quotas.maxNetworkBytes`.
+pub const MAX_NETWORK_BYTES: Whole = quota(1_024 * MIB, MUCH, "bytes");
+const DAY_MS: u64 = 86_400_000;
+/// More requests than a run can make, and yet an exact JavaScript number.
+const MANY: u64 = 1_000_000_000;
+/// 1 PiB: more than a run can move, and yet an exact JavaScript number.
+const MUCH: u64 = 1 << 50;
 const MIB: u64 = 1024 * 1024;
+
+const fn quota(default: u64, max: u64, unit: &'static str) -> Whole {
+  Whole { default, min: 1, max, unit }
+}
 
 /// The public `dockerSandboxSecurityDefaults`: the profile of an environment with no options but its workspace.
 pub fn security_defaults() -> Value {

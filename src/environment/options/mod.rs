@@ -1,10 +1,11 @@
 //! The options of an environment: checked once, when it is created; after that every value is known to be good.
 //!
 //! `defaults` has every default and range, `reader` the walk over the JSON with its messages, `names` the rules for
-//! texts, `read` and `workspace` one line for each option.
+//! texts, `read`, `workspace` and `network` one line for each option.
 
 mod defaults;
 mod names;
+mod network;
 mod read;
 mod reader;
 mod workspace;
@@ -19,6 +20,7 @@ pub use defaults::security_defaults;
 
 use crate::archive::Owner;
 use crate::docker::EngineKind;
+use crate::proxy::{Policy, Quotas};
 use crate::workspace::path::WorkspacePath;
 pub use crate::workspace::policy::ShellPolicy;
 pub use crate::workspace::source::HostSource;
@@ -86,6 +88,27 @@ pub struct WorkspaceOptions {
 pub enum NetworkPolicy {
   /// Nothing; there is no interface but `lo`.
   Deny,
+  /// Some hosts, by way of the proxy.
+  Allowlist(Box<Allowlist>),
+}
+
+/// Who may be reached, and how much of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowlist {
+  /// Hosts and ports.
+  pub policy: Policy,
+  /// Bounds.
+  pub quotas: Quotas,
+}
+
+impl NetworkPolicy {
+  /// The allowlist, if there is one.
+  pub fn allowlist(&self) -> Option<&Allowlist> {
+    match self {
+      Self::Deny => None,
+      Self::Allowlist(allowlist) => Some(allowlist),
+    }
+  }
 }
 
 /// Bounds of a run.

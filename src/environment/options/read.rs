@@ -15,9 +15,10 @@ use super::names::{
   ID_MAY, IMAGE_MAY, RUNTIME_MAY, TOOL_MAY, USER_MAY, VARIABLE_MAY, is_id, is_image, is_runtime, is_tool,
   parse_user,
 };
+use super::network::read_network;
 use super::reader::{Field, Fields};
 use super::workspace::read_workspace;
-use super::{Assurance, Limits, NetworkPolicy, Options, Pull, ShellPolicy, Transport, UndeclaredTools, User};
+use super::{Assurance, Limits, Options, Pull, ShellPolicy, Transport, UndeclaredTools, User};
 use crate::docker::EngineKind;
 use crate::environment::search_path;
 use crate::error::{Result, fail};
@@ -211,21 +212,6 @@ fn read_names(field: &Field<'_>, may: &str, fits: fn(&str) -> bool) -> Result<Ve
   names.sort();
   names.dedup();
   Ok(names)
-}
-
-const NETWORK_KEYS: &[&str] = &["mode", "allowedDomains", "allowedPorts", "allowPrivateNetworks", "quotas"];
-
-fn read_network(field: &Field<'_>) -> Result<NetworkPolicy> {
-  let Some(fields) = field.optional_fields(NETWORK_KEYS)? else { return Ok(NetworkPolicy::Deny) };
-  let mode = fields.get("mode");
-  match mode.choice(&[("deny", true), ("allowlist", false)])? {
-    Some(true) => field.fields(&["mode"]).map(|_| NetworkPolicy::Deny),
-    Some(false) => Err(fail!(
-      Unsupported,
-      "Option network.mode \"allowlist\" is not supported by this version; use \"deny\"."
-    )),
-    None => Err(mode.wrong("\"deny\" or \"allowlist\"")),
-  }
 }
 
 fn read_env(field: &Field<'_>) -> Result<BTreeMap<String, String>> {

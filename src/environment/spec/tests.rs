@@ -27,7 +27,7 @@ fn hostile_image() -> ImageInspection {
 
 fn spec_of(options: &Options, image: &ImageInspection) -> ContainerSpec {
   let labels = [(LABEL.to_owned(), "1".to_owned())].into();
-  container_spec(options, image, &Identity { name: "n".to_owned(), labels }, Carrier::Exec)
+  container_spec(options, image, &Identity { name: "n".to_owned(), labels, network: None }, Carrier::Exec)
 }
 
 #[test]
@@ -148,11 +148,11 @@ fn volumes_are_masked_whatever_their_spelling() {
 fn a_container_with_todays_limits_is_accepted() {
   for extra in [json!({}), json!({ "tmp": { "sizeMb": 1 }, "limits": { "cpus": 0.123 } })] {
     let options = options(extra);
-    verify(&inspection(&options, json!({})), &options).unwrap();
+    verify(&inspection(&options, json!({})), &options, None).unwrap();
   }
   let masked = json!({ "Tmpfs": { "/workspace": WORKSPACE, "/tmp": MASK, "/data": MASK } });
   let options = options(json!({}));
-  verify(&inspection(&options, masked), &options).unwrap();
+  verify(&inspection(&options, masked), &options, None).unwrap();
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn each_difference_is_a_conflict_that_names_it() {
     ),
   ];
   for (change, difference) in rows {
-    let error = verify(&inspection(&options, change), &options).unwrap_err();
+    let error = verify(&inspection(&options, change), &options, None).unwrap_err();
     let message = format!(
       "Container box has another {difference}. Resume the run with the options that started it, or start a new run."
     );
@@ -192,9 +192,9 @@ fn each_difference_is_a_conflict_that_names_it() {
 fn best_effort_waives_only_what_the_engine_left_out() {
   let options = options(json!({ "assurance": "best-effort" }));
   let weak = json!({ "Memory": 0, "MemorySwap": -1, "PidsLimit": null, "NanoCpus": 0 });
-  verify(&inspection(&options, weak), &options).unwrap();
+  verify(&inspection(&options, weak), &options, None).unwrap();
   for change in [json!({ "PidsLimit": 65 }), json!({ "Memory": 1 }), json!({ "NetworkMode": "host" })] {
-    assert_eq!(verify(&inspection(&options, change), &options).unwrap_err().code(), ErrorCode::Conflict);
+    assert_eq!(verify(&inspection(&options, change), &options, None).unwrap_err().code(), ErrorCode::Conflict);
   }
 }
 
@@ -203,7 +203,7 @@ fn an_inspection_of_another_client_is_compared_as_far_as_it_goes() {
   let options = options(json!({}));
   let verify_json = |host: Value| {
     let found = serde_json::from_value(json!({ "Id": "c1", "State": {}, "HostConfig": host })).unwrap();
-    verify(&found, &options).map_err(|error| error.code())
+    verify(&found, &options, None).map_err(|error| error.code())
   };
   assert_eq!(verify_json(json!({})), Ok(()));
   assert_eq!(verify_json(json!({ "NanoCpus": 500_000_000, "PidsLimit": 64, "Memory": 268_435_456 })), Ok(()));

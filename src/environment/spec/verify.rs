@@ -11,8 +11,8 @@ use crate::workspace::path::WORKSPACE_ROOT;
 
 /// Whether a container was made with today's limits; `CONFLICT` names the first that differs. A limit that an engine
 /// leaves out because it cannot enforce it is waived with `assurance: "best-effort"`; what an application's own client
-/// does not report (it need not) cannot be compared.
-pub fn verify(found: &Inspection, options: &Options) -> Result<()> {
+/// does not report (it need not) cannot be compared. `network` is the id of the run's own, where it has one.
+pub fn verify(found: &Inspection, options: &Options, network: Option<&str>) -> Result<()> {
   let name = if found.name.is_empty() { &found.id } else { &found.name };
   let (host, limits) = (&found.host_config, &options.limits);
   // Every engine names a network mode; an inspection without one is not an engine's.
@@ -33,8 +33,9 @@ pub fn verify(found: &Inspection, options: &Options) -> Result<()> {
   if partial {
     return Ok(());
   }
-  if host.network_mode != "none" {
-    return Err(differs(name, "network mode", &host.network_mode, &"none"));
+  let mode = network.unwrap_or("none");
+  if host.network_mode != mode {
+    return Err(differs(name, "network mode", &host.network_mode, &mode));
   }
   if !host.readonly_rootfs {
     return Err(differs(name, "read-only root file system", &false, &true));

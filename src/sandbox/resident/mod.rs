@@ -2,6 +2,7 @@
 //! nothing of the image, has no gap between checking a path and using it, and knows how a command ended.
 
 mod command;
+mod connections;
 mod container;
 mod file_streams;
 mod files;

@@ -12,6 +12,7 @@ fn record(key: &str, fence: u64) -> LeaseRecord {
     container_name: "n".to_owned(),
     network_id: None,
     image_ids: Vec::new(),
+    network_used: None,
     token: "t".to_owned(),
     fence,
     holder: None,

@@ -1,0 +1,230 @@
+//! The network of a run with the exec transport: an internal bridge network for that container alone, and the proxy at
+//! the engine's own address on it.
+//!
+//! It is the weaker way. The gateway is an address of this host, so what else listens there, or on all of the host's
+//! addresses, can be reached from the container too; and the engine must be on this host.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+
+use super::PORT;
+use crate::docker::EngineKind;
+use crate::docker::model::Inspection;
+use crate::environment::core::Core;
+use crate::environment::event::Resource;
+use crate::environment::spec;
+use crate::error::{Error, ErrorCode, Result, fail};
+use crate::sandbox::connections::{Connection, Connections};
+
+/// A holder before this one may let go of the port a moment after it let go of the run.
+const TAKEN_PAUSES: [Duration; 4] =
+  [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(400), Duration::from_secs(1)];
+/// After the kernel could not give a connection (no descriptors, no memory), none is asked for so long.
+const REST: Duration = Duration::from_millis(100);
+
+/// The network of a run.
+pub struct Bridge {
+  /// The engine's id of it.
+  pub id: String,
+  /// Where the proxy is.
+  pub proxy: SocketAddr,
+  /// Connections to it; `None` where the engine is no real one.
+  pub connections: Option<Box<dyn Connections>>,
+}
+
+/// Makes the network of a run and listens on it. Whatever fails, nothing of it stays.
+pub async fn open(core: &Core, run: Option<&str>, name: &str, labels: &BTreeMap<String, String>) -> Result<Bridge> {
+  let network = match core.engine.create_labelled_network(name, labels).await {
+    Ok(network) => network,
+    Err(error) => {
+      // It may exist all the same: the reply may have been lost.
+      remove_ours(core, run, labels.get(spec::LABEL_NONCE).map_or("", String::as_str)).await;
+      return Err(exhausted(error));
+    }
+  };
+  match listen_on(core, network.gateway.as_deref()).await {
+    Ok((proxy, connections)) => Ok(Bridge { id: network.id, proxy, connections }),
+    Err(error) => {
+      close(core, run, &network.id).await;
+      Err(error)
+    }
+  }
+}
+
+/// Removes the network of a run; where that fails, an event tells.
+pub async fn close(core: &Core, run: Option<&str>, id: &str) {
+  if let Err(error) = core.engine.remove_network(id).await {
+    core.events.left(run, Resource::Network, id, &error);
+  }
+}
+
+/// Removes the networks that were made for the lease with this nonce, on record or not.
+pub async fn remove_ours(core: &Core, run: Option<&str>, nonce: &str) {
+  if core.proxy.is_none() {
+    return;
+  }
+  match core.engine.list_networks(&format!("{}={nonce}", spec::LABEL_NONCE)).await {
+    Ok(networks) => {
+      for network in networks {
+        close(core, run, &network.id).await;
+      }
+    }
+    Err(error) => core.events.left(run, Resource::Network, nonce, &error),
+  }
+}
+
+/// Listens again where a container of an earlier holder expects the proxy.
+pub async fn reopen(core: &Core, found: &Inspection) -> Result<Option<Box<dyn Connections>>> {
+  let labels = found.config.labels.as_ref();
+  let label = labels.and_then(|labels| labels.get(spec::LABEL_PROXY));
+  let Some(proxy) = label.and_then(|address| address.parse::<SocketAddr>().ok()) else {
+    return Err(fail!(
+      Conflict,
+      "Container {} does not say where it expects the proxy of its allowlist.",
+      found.id
+    ));
+  };
+  if core.engine.kind() == EngineKind::Memory {
+    return Ok(None);
+  }
+  let mut pauses = TAKEN_PAUSES.iter();
+  loop {
+    match (TcpListener::bind(proxy).await, pauses.next()) {
+      (Ok(listener), _) => return Ok(Some(Box::new(Listening(listener)))),
+      (Err(error), Some(pause)) if error.kind() == io::ErrorKind::AddrInUse => sleep(*pause).await,
+      (Err(error), _) => return Err(not_listening(proxy, error)),
+    }
+  }
+}
+
+async fn listen_on(core: &Core, gateway: Option<&str>) -> Result<(SocketAddr, Option<Box<dyn Connections>>)> {
+  let Some(address) = gateway.and_then(|gateway| gateway.parse::<IpAddr>().ok()) else {
+    return Err(fail!(
+      Unsupported,
+      "The Docker engine told no gateway address of the run's network, at which the proxy could listen."
+    ));
+  };
+  if core.engine.kind() == EngineKind::Memory {
+    // Nothing in it connects to anything.
+    return Ok((SocketAddr::new(address, PORT), None));
+  }
+  let wanted = SocketAddr::new(address, PORT);
+  let bound = match TcpListener::bind(wanted).await {
+    // Something on this host listens there on all addresses.
+    Err(error) if error.kind() == io::ErrorKind::AddrInUse => TcpListener::bind((address, 0)).await,
+    bound => bound,
+  };
+  let listening = bound.and_then(|listener| Ok((listener.local_addr()?, listener)));
+  let (proxy, listener) = listening.map_err(|error| not_listening(wanted, error))?;
+  Ok((proxy, Some(Box::new(Listening(listener)))))
+}
+
+fn not_listening(address: SocketAddr, error: io::Error) -> Error {
+  let code = error.kind();
+  match code {
+    io::ErrorKind::AddrNotAvailable => fail!(
+      Unsupported,
+      "The proxy cannot listen at {address}, the gateway of the run's network: it is no address of this host. With the exec transport the allowlist needs a Docker engine on this host, not a remote or rootless one or Docker Desktop; the resident transport does not."
+    ),
+    _ => fail!(
+      Unsupported,
+      "The proxy cannot listen at {address}, the gateway of the run's network ({code}). Free the port, or use the resident transport, which needs none."
+    ),
+  }
+  .with_source(error)
+}
+
+/// An engine has some thirty address ranges for networks, unless it was told of more.
+fn exhausted(error: Error) -> Error {
+  let said = error.message();
+  let is_exhausted = error.code() == ErrorCode::DockerApi
+    && (said.contains("address pool") || said.contains("fully subnetted"));
+  if !is_exhausted {
+    return error;
+  }
+  fail!(
+    Limit,
+    "The Docker engine has no address range left for the network of another run ({}). Release runs, remove networks that nobody uses (docker network prune), give the engine more default-address-pools, or use the resident transport, which needs no network.",
+    said.trim_end_matches('.')
+  )
+  .with_source(error)
+}
+
+/// The proxy's port on a run's network.
+struct Listening(TcpListener);
+
+#[async_trait]
+impl Connections for Listening {
+  async fn next(&mut self) -> Option<Box<dyn Connection>> {
+    loop {
+      match self.0.accept().await {
+        // Who comes from the gateway's own address is a process of this host, not the container.
+        Ok((stream, peer)) if self.0.local_addr().is_ok_and(|own| own.ip() != peer.ip()) => {
+          stream.set_nodelay(true).ok();
+          return Some(Box::new(Accepted(Some(stream))));
+        }
+        Ok(_stranger) => {}
+        Err(error) if is_of_connection(&error) => {}
+        Err(_busy) => sleep(REST).await,
+      }
+    }
+  }
+}
+
+/// The connection was gone before it was accepted (`accept(2)`).
+fn is_of_connection(error: &io::Error) -> bool {
+  matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
+}
+
+/// A connection over the run's network; taken out when it is finished.
+struct Accepted(Option<TcpStream>);
+
+impl Accepted {
+  fn stream(self: Pin<&mut Self>) -> io::Result<Pin<&mut TcpStream>> {
+    self.get_mut().0.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+  }
+}
+
+impl Connection for Accepted {
+  fn finish(mut self: Box<Self>) {
+    drop(self.0.take());
+  }
+}
+
+impl Drop for Accepted {
+  fn drop(&mut self) {
+    if let Some(stream) = self.0.take() {
+      // Where this fails the connection is broken anyway.
+      stream.set_zero_linger().ok();
+    }
+  }
+}
+
+impl AsyncRead for Accepted {
+  fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    self.stream()?.poll_read(context, buffer)
+  }
+}
+
+impl AsyncWrite for Accepted {
+  fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    self.stream()?.poll_write(context, bytes)
+  }
+
+  fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    self.stream()?.poll_flush(context)
+  }
+
+  fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    self.stream()?.poll_shutdown(context)
+  }
+}
