@@ -56,6 +56,8 @@ export interface DockerHandle {
   pullImage(image: string): Promise<Failure | null>
 }
 
+export interface ResolverHandle {}
+
 export interface LeaseStoreHandle {
   load(key: string): Promise<Failure | string | null>
   save(recordJson: string, expectedFence: number | null): Promise<Failure | boolean>

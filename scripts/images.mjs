@@ -4,6 +4,7 @@
 
 import { fileURLToPath } from 'node:url'
 import { configureImage, hasImage, importImage, tagImage } from './lib/engine-api.mjs'
+import { clientsTar } from './lib/clients-rootfs.mjs'
 import { busyboxTar, debianTar, distrolessTar, hostileTar, racerTar, scratchTar } from './lib/rootfs.mjs'
 
 /** What each image is made from: its root file system, its configuration if it has any, a second name. */
@@ -16,6 +17,7 @@ export const IMAGES = {
   scratch: { tar: scratchTar },
   distroless: { tar: distrolessTar },
   racer: { tar: racerTar },
+  clients: { tar: clientsTar },
 }
 
 /** Loads `names` of `IMAGES` as `sandbox-test/NAME:latest`. For a private engine: one image gets a public image's name. */

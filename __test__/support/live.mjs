@@ -29,6 +29,7 @@ export const DEBIAN = 'sandbox-test/debian:latest'
 export const HOSTILE = 'sandbox-test/hostile:latest'
 export const SCRATCH = 'sandbox-test/scratch:latest'
 export const DISTROLESS = 'sandbox-test/distroless:latest'
+export const CLIENTS = 'sandbox-test/clients:latest'
 export const RACER = 'sandbox-test/racer:latest'
 
 /** Everything that one file makes carries the file's own owner id, so that files can run beside each other. */

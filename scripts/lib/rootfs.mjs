@@ -11,7 +11,7 @@ import { toolchainFor } from './cross.mjs'
 import { ROOT, must } from './run.mjs'
 import { findOnPath } from './tools.mjs'
 
-const SUITE = 'bookworm'
+export const SUITE = 'bookworm'
 const RACER = join(ROOT, '__test__/soak/racer.rs')
 
 // Visible in `docker top`, and it keeps the container running: a test that lets it run sees that it did.
@@ -99,7 +99,7 @@ export async function fillWithBusybox(folder, program) {
 }
 
 // The mirror that this machine's apt is set to, as an argument list; empty for debootstrap's own choice.
-async function debianMirror() {
+export async function debianMirror() {
   const filters = [`Codename: ${SUITE}`, 'Component: main', 'Created-By: Packages']
   const sites = await must('asking apt for its mirror', 'apt-get', ['indextargets', '--format', '$(SITE)', ...filters])
   return sites.trim().split('\n').filter(Boolean).slice(0, 1)
