@@ -79,8 +79,9 @@ export function lab() {
     test('nothing is left on the engine', async () => {
       const left = await containers()
       for (const { Id } of left) await client.removeContainer(Id)
-      assert.deepEqual(left, [])
-      assert.deepEqual(await named('/networks', found => found), [])
+      const networks = (await engine('GET', '/networks')).filter(network => isOurs(network, ownerId))
+      for (const { Id } of networks) await client.removeNetwork(Id)
+      assert.deepEqual([left, networks], [[], []])
       assert.deepEqual(await named('/volumes', ({ Volumes }) => Volumes ?? []), [])
       assert.deepEqual(await named('/images/json', found => found), [])
     })
@@ -88,7 +89,13 @@ export function lab() {
   return { client, ownerId, environment, inSession, onBoth, containers, leavesNothing }
 }
 
-/** Networks, volumes or images that carry our name. Supervisors' volumes are shared and stay for the next run. */
+/** Files may run beside each other: the networks of another one's runs are not this one's. */
+function isOurs({ Name, Labels }, ownerId) {
+  const owner = Labels?.['zhivex.sandbox.owner']
+  return owner === undefined ? Name.includes('zhivex') : owner === ownerId
+}
+
+/** Volumes or images that carry our name. Supervisors' volumes are shared and stay for the next run. */
 async function named(path, pick) {
   const found = pick(await engine('GET', path)).filter(({ Labels }) => !Labels?.['zhivex.supervisor'])
   const names = found.flatMap(({ Name, RepoTags, Labels }) => [Name ?? RepoTags, ...Object.keys(unforged(Labels))])

@@ -14,14 +14,19 @@ export async function serving(server, use) {
   }
 }
 
-/** An HTTP server that answers every request with `hello from HOST`, and has the `requests` that came. */
+/** An HTTP server that answers every request with `hello from HOST`, and has the `requests` that came and its `connections`. */
 export function webServer(answer = (request, response) => response.end(`hello from ${request.headers.host}\n`)) {
   const requests = []
   const server = createServer((request, response) => {
     requests.push(`${request.method} ${request.url}`)
     answer(request, response)
   })
-  return Object.assign(server, { requests })
+  const connections = new Set()
+  server.on('connection', socket => {
+    connections.add(socket)
+    socket.on('close', () => connections.delete(socket)).on('error', () => undefined)
+  })
+  return Object.assign(server, { requests, connections })
 }
 
 /** Options of an environment that may reach `good.test` on these ports of this machine, and what is asked of its resolver. */

@@ -24,7 +24,9 @@ pub struct ResolverHandle {
 /// A resolver that the application wrote.
 #[napi(catch_unwind, ts_args_type = "dispatch: (call: OwnCall) => void")]
 pub fn js_resolver(dispatch: Dispatch) -> ResolverHandle {
-  ResolverHandle { resolver: Arc::new(JsResolver { calls: Callbacks::new(dispatch, "resolveHost", "function") }) }
+  ResolverHandle {
+    resolver: Arc::new(JsResolver { calls: Callbacks::new(dispatch, "resolveHost", "function") }),
+  }
 }
 
 impl ResolverHandle {
@@ -40,7 +42,8 @@ struct JsResolver {
 #[async_trait]
 impl Resolver for JsResolver {
   async fn lookup(&self, host: &Host) -> io::Result<Vec<IpAddr>> {
-    let question = Question { method: NAME, stream: 0, arguments: json!([host.to_string()]).to_string(), tar: None };
+    let question =
+      Question { method: NAME, stream: 0, arguments: json!([host.to_string()]).to_string(), tar: None };
     // Whoever asked has a deadline of his own; this one lets go of the place.
     let answer = self.calls.ask(question, at_most(PROXY_RESOLVE_TIMEOUT)).await.map_err(io::Error::other)?;
     let Answer::Json(json) = answer else { return Err(io::ErrorKind::InvalidData.into()) };

@@ -166,11 +166,7 @@ pub trait Engine: Send + Sync {
   /// Makes an internal bridge network.
   async fn create_network(&self, name: &str) -> Result<Network>;
   /// The same with labels, where the engine knows labels of networks.
-  async fn create_labelled_network(
-    &self,
-    name: &str,
-    _labels: &BTreeMap<String, String>,
-  ) -> Result<Network> {
+  async fn create_labelled_network(&self, name: &str, _labels: &BTreeMap<String, String>) -> Result<Network> {
     self.create_network(name).await
   }
   /// Networks with this label (`name` or `name=value`), checked again on our side; none where the engine knows no labels

@@ -239,6 +239,8 @@ pub struct Network {
   pub id: String,
   /// Address of the engine's end, where it has one.
   pub gateway: Option<String>,
+  /// Its addresses, as `address/bits`, where the engine tells.
+  pub subnet: Option<String>,
 }
 
 /// What an engine can enforce, from `GET /info`.

@@ -43,6 +43,7 @@ struct Ipam {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct IpamConfig {
+  subnet: Option<String>,
   gateway: Option<String>,
 }
 
@@ -63,7 +64,8 @@ impl Client {
       }
     };
     let first = found.ipam.and_then(|ipam| ipam.config).and_then(|config| config.into_iter().next());
-    Ok(Network { id: created.id, gateway: first.and_then(|config| config.gateway) })
+    let IpamConfig { subnet, gateway } = first.unwrap_or_default();
+    Ok(Network { id: created.id, gateway, subnet })
   }
 
   pub(super) async fn labelled_networks(&self, label: &str) -> Result<Vec<ListedNetwork>> {

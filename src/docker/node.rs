@@ -7,7 +7,9 @@ use hyper::Method;
 
 use super::client::Client;
 use super::engine::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin};
-use super::model::{ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedNetwork, Network};
+use super::model::{
+  ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedNetwork, Network,
+};
 use super::request::segment;
 use crate::cancel::Cancel;
 use crate::error::{Result, fail};

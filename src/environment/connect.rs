@@ -93,7 +93,8 @@ pub async fn take_over_container(
     Previous::Silent => link::Previous::Silent,
   };
   let user = core.options.user.to_string();
-  resident(core, client, found, binary, claim, Link::take_over(client, &found.id, &user, identity, previous)).await
+  resident(core, client, found, binary, claim, Link::take_over(client, &found.id, &user, identity, previous))
+    .await
 }
 
 fn exec(core: &Core, found: &Inspection) -> Arc<dyn Sandbox> {

@@ -163,7 +163,7 @@ impl Attempt<'_> {
       Some(_) if !carrier.is_resident() => Some(bridge::open(core, self.run_id(), &name, &labels).await?),
       _ => None,
     };
-    let network = bridge.as_ref().map(|bridge| (bridge.id.clone(), bridge.proxy));
+    let network = bridge.as_ref().map(|bridge| (bridge.id.clone(), bridge.site));
     let network_id = network.as_ref().map(|(id, _)| id.clone());
     let identity = Identity { name: name.clone(), labels, network };
     let made = self.make_as(carrier, &identity).await;

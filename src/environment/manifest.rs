@@ -79,7 +79,9 @@ fn limits(options: &Options) -> Value {
     "maxWorkspaceBytes": limits.max_workspace_bytes,
     "maxFileWriteBytes": limits.max_file_bytes,
   });
-  if let (Some(Allowlist { quotas, .. }), Some(fields)) = (options.network.allowlist(), fields.as_object_mut()) {
+  if let (Some(Allowlist { quotas, .. }), Some(fields)) =
+    (options.network.allowlist(), fields.as_object_mut())
+  {
     fields.insert("maxNetworkRequests".to_owned(), json!(quotas.max_network_requests));
     fields.insert("maxNetworkBytes".to_owned(), json!(quotas.max_network_bytes));
   }

@@ -5,12 +5,12 @@ mod mounts;
 mod verify;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 
 pub use verify::{enforcement_gaps, verify};
 
 use super::carrier::Carrier;
-use super::network;
+use super::network::{self, Site};
 use super::options::{Limits, Options};
 use super::search_path;
 use crate::docker::model::{ContainerSpec, ImageInspection};
@@ -33,7 +33,7 @@ pub const LABEL_ENVIRONMENT: &str = "zhivex.sandbox.environment";
 pub const LABEL_MAKER: &str = "zhivex.sandbox.maker";
 /// Digest of the supervisor that is its process 1; only containers with the resident transport have it.
 pub const LABEL_SUPERVISOR: &str = "zhivex.sandbox.supervisor";
-/// Where a container expects the proxy of its allowlist, as `address:port`; only those with a network of their own have it.
+/// Where a container expects the proxy of its allowlist ([`Site`]); only those with a network of their own have it.
 pub const LABEL_PROXY: &str = "zhivex.sandbox.proxy";
 /// Says that a container was made for no run, and got one or waits for it.
 pub const LABEL_POOL: &str = "zhivex.sandbox.pool";
@@ -67,7 +67,7 @@ pub struct Identity {
   /// Its labels.
   pub labels: BTreeMap<String, String>,
   /// Its network, with the exec transport and an allowlist: the engine's id of it, and where the proxy is.
-  pub network: Option<(String, SocketAddr)>,
+  pub network: Option<(String, Site)>,
 }
 
 /// The name of the container of a run: a second guard against two for one run, since an engine gives a name once.
@@ -94,8 +94,8 @@ pub fn container_spec(
   carrier: Carrier,
 ) -> ContainerSpec {
   let mut spec = profile(options, image, identity);
-  if let Some((_, proxy)) = identity.network {
-    spec.labels.insert(LABEL_PROXY.to_owned(), proxy.to_string());
+  if let Some((_, site)) = &identity.network {
+    spec.labels.insert(LABEL_PROXY.to_owned(), site.to_string());
     // An engine's own resolver asks others for names that it does not know, from the host if need be. This one asks the
     // container's own loopback address, where nobody answers.
     spec.dns = vec![Ipv4Addr::LOCALHOST.to_string()];
@@ -177,7 +177,7 @@ fn environment(options: &Options, image: &ImageInspection, identity: &Identity) 
     ("TMPDIR", tmp.to_owned()),
   ]);
   if options.network.allowlist().is_some() {
-    let proxy = identity.network.as_ref().map(|(_, proxy)| *proxy);
+    let proxy = identity.network.as_ref().map(|(_, site)| site.proxy);
     let proxy = proxy.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, network::PORT).into());
     ours.extend(network::variables(&proxy.to_string()));
   }

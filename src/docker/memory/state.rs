@@ -204,7 +204,7 @@ impl State {
     }
     let id = self.next_id("network");
     self.networks.push(NamedNetwork { id: id.clone(), name: name.to_owned() });
-    Ok(Network { id, gateway: Some("127.0.0.1".to_owned()) })
+    Ok(Network { id, gateway: Some("127.0.0.1".to_owned()), subnet: None })
   }
 
   /// Removes a network that no running container is on.

@@ -234,7 +234,7 @@ impl Engine for OwnEngine {
   async fn create_network(&self, name: &str) -> Result<Network> {
     let answer = self.client.call("createNetwork", json!([name])).await?;
     let MadeNetwork { id, gateway } = parsed("createNetwork", answer)?;
-    Ok(Network { id, gateway })
+    Ok(Network { id, gateway, subnet: None })
   }
 
   async fn remove_network(&self, id: &str) -> Result<()> {

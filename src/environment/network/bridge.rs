@@ -16,9 +16,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-use super::PORT;
+use super::{PORT, Site};
 use crate::docker::EngineKind;
-use crate::docker::model::Inspection;
+use crate::docker::model::{Inspection, Network};
 use crate::environment::core::Core;
 use crate::environment::event::Resource;
 use crate::environment::spec;
@@ -36,13 +36,18 @@ pub struct Bridge {
   /// The engine's id of it.
   pub id: String,
   /// Where the proxy is.
-  pub proxy: SocketAddr,
+  pub site: Site,
   /// Connections to it; `None` where the engine is no real one.
   pub connections: Option<Box<dyn Connections>>,
 }
 
 /// Makes the network of a run and listens on it. Whatever fails, nothing of it stays.
-pub async fn open(core: &Core, run: Option<&str>, name: &str, labels: &BTreeMap<String, String>) -> Result<Bridge> {
+pub async fn open(
+  core: &Core,
+  run: Option<&str>,
+  name: &str,
+  labels: &BTreeMap<String, String>,
+) -> Result<Bridge> {
   let network = match core.engine.create_labelled_network(name, labels).await {
     Ok(network) => network,
     Err(error) => {
@@ -51,8 +56,8 @@ pub async fn open(core: &Core, run: Option<&str>, name: &str, labels: &BTreeMap<
       return Err(exhausted(error));
     }
   };
-  match listen_on(core, network.gateway.as_deref()).await {
-    Ok((proxy, connections)) => Ok(Bridge { id: network.id, proxy, connections }),
+  match listen_on(core, &network).await {
+    Ok((site, connections)) => Ok(Bridge { id: network.id, site, connections }),
     Err(error) => {
       close(core, run, &network.id).await;
       Err(error)
@@ -86,7 +91,7 @@ pub async fn remove_ours(core: &Core, run: Option<&str>, nonce: &str) {
 pub async fn reopen(core: &Core, found: &Inspection) -> Result<Option<Box<dyn Connections>>> {
   let labels = found.config.labels.as_ref();
   let label = labels.and_then(|labels| labels.get(spec::LABEL_PROXY));
-  let Some(proxy) = label.and_then(|address| address.parse::<SocketAddr>().ok()) else {
+  let Some(site) = label.and_then(|site| site.parse::<Site>().ok()) else {
     return Err(fail!(
       Conflict,
       "Container {} does not say where it expects the proxy of its allowlist.",
@@ -98,16 +103,17 @@ pub async fn reopen(core: &Core, found: &Inspection) -> Result<Option<Box<dyn Co
   }
   let mut pauses = TAKEN_PAUSES.iter();
   loop {
-    match (TcpListener::bind(proxy).await, pauses.next()) {
-      (Ok(listener), _) => return Ok(Some(Box::new(Listening(listener)))),
+    match (TcpListener::bind(site.proxy).await, pauses.next()) {
+      (Ok(listener), _) => return Ok(Some(Box::new(Listening { listener, site }))),
       (Err(error), Some(pause)) if error.kind() == io::ErrorKind::AddrInUse => sleep(*pause).await,
-      (Err(error), _) => return Err(not_listening(proxy, error)),
+      (Err(error), _) => return Err(not_listening(site.proxy, error)),
     }
   }
 }
 
-async fn listen_on(core: &Core, gateway: Option<&str>) -> Result<(SocketAddr, Option<Box<dyn Connections>>)> {
-  let Some(address) = gateway.and_then(|gateway| gateway.parse::<IpAddr>().ok()) else {
+async fn listen_on(core: &Core, network: &Network) -> Result<(Site, Option<Box<dyn Connections>>)> {
+  let subnet = network.subnet.as_ref().and_then(|subnet| subnet.parse().ok());
+  let Some(address) = network.gateway.as_ref().and_then(|gateway| gateway.parse::<IpAddr>().ok()) else {
     return Err(fail!(
       Unsupported,
       "The Docker engine told no gateway address of the run's network, at which the proxy could listen."
@@ -115,7 +121,7 @@ async fn listen_on(core: &Core, gateway: Option<&str>) -> Result<(SocketAddr, Op
   };
   if core.engine.kind() == EngineKind::Memory {
     // Nothing in it connects to anything.
-    return Ok((SocketAddr::new(address, PORT), None));
+    return Ok((Site { proxy: SocketAddr::new(address, PORT), subnet }, None));
   }
   let wanted = SocketAddr::new(address, PORT);
   let bound = match TcpListener::bind(wanted).await {
@@ -125,7 +131,8 @@ async fn listen_on(core: &Core, gateway: Option<&str>) -> Result<(SocketAddr, Op
   };
   let listening = bound.and_then(|listener| Ok((listener.local_addr()?, listener)));
   let (proxy, listener) = listening.map_err(|error| not_listening(wanted, error))?;
-  Ok((proxy, Some(Box::new(Listening(listener)))))
+  let site = Site { proxy, subnet };
+  Ok((site, Some(Box::new(Listening { listener, site }))))
 }
 
 fn not_listening(address: SocketAddr, error: io::Error) -> Error {
@@ -160,19 +167,23 @@ fn exhausted(error: Error) -> Error {
 }
 
 /// The proxy's port on a run's network.
-struct Listening(TcpListener);
+struct Listening {
+  listener: TcpListener,
+  site: Site,
+}
 
 #[async_trait]
 impl Connections for Listening {
   async fn next(&mut self) -> Option<Box<dyn Connection>> {
     loop {
-      match self.0.accept().await {
-        // Who comes from the gateway's own address is a process of this host, not the container.
-        Ok((stream, peer)) if self.0.local_addr().is_ok_and(|own| own.ip() != peer.ip()) => {
+      match self.listener.accept().await {
+        Ok((stream, peer)) if self.site.serves(peer.ip()) => {
           stream.set_nodelay(true).ok();
           return Some(Box::new(Accepted(Some(stream))));
         }
-        Ok(_stranger) => {}
+        Ok((stranger, _)) => {
+          stranger.set_zero_linger().ok();
+        }
         Err(error) if is_of_connection(&error) => {}
         Err(_busy) => sleep(REST).await,
       }
@@ -210,7 +221,11 @@ impl Drop for Accepted {
 }
 
 impl AsyncRead for Accepted {
-  fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+  fn poll_read(
+    self: Pin<&mut Self>,
+    context: &mut Context<'_>,
+    buffer: &mut ReadBuf<'_>,
+  ) -> Poll<io::Result<()>> {
     self.stream()?.poll_read(context, buffer)
   }
 }

@@ -56,8 +56,10 @@ fn read_allowlist(fields: &Fields<'_>) -> Result<Allowlist> {
       items.len()
     ));
   }
-  let names =
-    items.iter().map(|item| item.required_text("a DNS name, or \"*.\" and one", |_| true)).collect::<Result<Vec<_>>>()?;
+  let names = items
+    .iter()
+    .map(|item| item.required_text("a DNS name, or \"*.\" and one", |_| true))
+    .collect::<Result<Vec<_>>>()?;
   let ports = fields.get("allowedPorts");
   let listed = ports.items("an array of ports, each from 1 to 65535")?;
   let listed = listed.iter().map(read_port).collect::<Result<Vec<_>>>()?;

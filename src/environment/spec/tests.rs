@@ -194,7 +194,10 @@ fn best_effort_waives_only_what_the_engine_left_out() {
   let weak = json!({ "Memory": 0, "MemorySwap": -1, "PidsLimit": null, "NanoCpus": 0 });
   verify(&inspection(&options, weak), &options, None).unwrap();
   for change in [json!({ "PidsLimit": 65 }), json!({ "Memory": 1 }), json!({ "NetworkMode": "host" })] {
-    assert_eq!(verify(&inspection(&options, change), &options, None).unwrap_err().code(), ErrorCode::Conflict);
+    assert_eq!(
+      verify(&inspection(&options, change), &options, None).unwrap_err().code(),
+      ErrorCode::Conflict
+    );
   }
 }
 

@@ -27,8 +27,8 @@ use outgoing::{Hurry, Outgoing, Pushed};
 use terms::Terms;
 
 use super::wire::{
-  Close, CommandEnd, Credit, Encoder, Hello, INITIAL_WINDOW, Refusal, Reply, Started, Stream, ToInside, Token,
-  Welcome, WireError,
+  Close, CommandEnd, Credit, Encoder, Hello, INITIAL_WINDOW, Refusal, Reply, Started, Stream, ToInside,
+  Token, Welcome, WireError,
 };
 use crate::cancel::Cancel;
 use crate::docker::Engine;

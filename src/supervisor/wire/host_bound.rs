@@ -2,7 +2,8 @@
 
 use super::codec::Put;
 use super::{
-  Close, CommandEnd, Connect, Credit, Data, Encoder, Frame, Kind, Notice, Refusal, Reply, Started, Stream, Welcome, WireError,
+  Close, CommandEnd, Connect, Credit, Data, Encoder, Frame, Kind, Notice, Refusal, Reply, Started, Stream,
+  Welcome, WireError,
 };
 
 /// A frame from the supervisor to its host.

@@ -2,8 +2,8 @@
 
 use super::codec::Put;
 use super::{
-  Close, Credit, Data, Encoder, Exec, Frame, Hello, Kind, List, Listen, MAX_DATA, ReadFile, Stream, TarIn, TarOut,
-  WireError, WriteFile,
+  Close, Credit, Data, Encoder, Exec, Frame, Hello, Kind, List, Listen, MAX_DATA, ReadFile, Stream, TarIn,
+  TarOut, WireError, WriteFile,
 };
 
 /// A frame from a host to the supervisor.

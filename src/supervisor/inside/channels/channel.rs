@@ -5,10 +5,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use super::super::link::Link;
 use super::super::system::poll::{PollSet, READ, WRITE};
+use super::listener::Listener;
 use crate::supervisor::wire::{
   CHANNEL_WINDOW, Close, Data, FlowError, MAX_DATA, ReceiveWindow, SendWindow, Stream, ToHost,
 };
@@ -171,7 +172,7 @@ impl Channel {
   /// The connection goes with it. A reset is no end: whoever waits for the rest must learn that there is none.
   pub fn over(&self, how: Close) -> Step {
     if how == Close::Reset {
-      let _ = sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
+      Listener::reset(&self.socket);
     }
     Step::Over(how)
   }
@@ -188,7 +189,8 @@ impl Channel {
     let held = rustix::io::ioctl_fionread(&self.socket).unwrap_or(0);
     let room = most.min(usize::try_from(held).unwrap_or(most).max(1));
     let (number, socket) = (self.number, &self.socket);
-    match link.piece(number, Stream::Output, self.output.sent(), room, |room| rustix::io::read(socket, room)) {
+    match link.piece(number, Stream::Output, self.output.sent(), room, |room| rustix::io::read(socket, room))
+    {
       Ok(count @ 1..) => {
         self.output.advance(count as u64);
         self.again()

@@ -3,27 +3,28 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{
-  AddressFamily, Shutdown, SocketFlags, SocketType, accept_with, bind, listen, shutdown, socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, listen, socket_with, sockopt};
 
-/// Connections that wait in the kernel while all channels are taken. Whoever comes then is not answered until one is free,
-/// and tries again by itself.
+/// Connections that wait in the kernel while all channels are taken. Whoever comes then is not answered, and tries again by
+/// itself.
 const BACKLOG: i32 = 128;
 
-/// The socket. While it is shut, the kernel refuses connections.
+/// The socket. It listens as long as the container lives, whether anybody serves what connects or not: a port that is let
+/// go of, or only not listened at, can be taken by a program.
 pub struct Listener {
   socket: OwnedFd,
   port: u16,
-  open: bool,
 }
 
 impl Listener {
-  /// Takes the port, and refuses connections until [`Self::open`].
+  /// Listens on the port.
   pub fn bind(port: u16) -> Result<Self, Errno> {
-    Ok(Self { socket: bound(port)?, port, open: false })
+    let socket = bound(port)?;
+    listen(&socket, BACKLOG)?;
+    Ok(Self { socket, port })
   }
 
   /// Whether the container has a loopback address at all. Engines bring the interface up; nobody in here may.
@@ -36,34 +37,18 @@ impl Listener {
     self.port
   }
 
-  /// Whether connections are taken.
-  pub const fn is_open(&self) -> bool {
-    self.open
-  }
-
-  /// Takes connections from now on.
-  pub fn open(&mut self) -> Result<(), Errno> {
-    if !self.open {
-      listen(&self.socket, BACKLOG)?;
-      self.open = true;
-    }
-    Ok(())
-  }
-
-  /// Refuses connections from now on, those that wait as well. The port stays taken.
-  pub fn shut(&mut self) {
-    if std::mem::take(&mut self.open) {
-      // The socket listens, which is all that can be wrong here.
-      let _ = shutdown(&self.socket, Shutdown::Read);
-    }
-  }
-
   /// A connection that waits; `AGAIN`: there is none.
   pub fn accept(&self) -> Result<OwnedFd, Errno> {
     let connection = accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
     // What there is is written; waiting for more would only delay it.
     sockopt::set_tcp_nodelay(&connection, true)?;
     Ok(connection)
+  }
+
+  /// Resets a connection: closing it from now on is no end.
+  pub fn reset(connection: &OwnedFd) {
+    // Where this fails, it is broken anyway.
+    let _ = sockopt::set_socket_linger(connection, Some(Duration::ZERO));
   }
 
   /// What is ready when a connection waits.

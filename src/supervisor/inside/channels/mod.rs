@@ -2,7 +2,7 @@
 //! the holder's stream, and nowhere else.
 //!
 //! Nothing of a connection outlives its holder. Whoever follows asks anew; until then, and while the holder is not heard,
-//! the kernel refuses connections.
+//! connections are reset as soon as they are made.
 
 mod channel;
 mod listener;
@@ -17,7 +17,8 @@ use super::link::Link;
 use super::system::poll::{PollSet, READ};
 use crate::limits::HOLDER_SILENCE;
 use crate::supervisor::wire::{
-  CHANNEL_WINDOW, Capability, Close, Connect, Credit, Data, Listen, MAX_CHANNELS, Stream, ToHost, channel_number,
+  CHANNEL_WINDOW, Capability, Close, Connect, Credit, Data, Listen, MAX_CHANNELS, Stream, ToHost,
+  channel_number,
 };
 
 /// Connections that are taken in one turn, so that a flood of them does not hold up the rest.
@@ -53,9 +54,6 @@ impl Channels {
       // The other one is let go of only once this one is there.
       self.listener = Some(Listener::bind(request.port)?);
     }
-    if let Some(listener) = &mut self.listener {
-      listener.open()?;
-    }
     self.asked = Some(request.window);
     Ok(())
   }
@@ -63,16 +61,7 @@ impl Channels {
   /// The holder is another one, or is none any more: nobody is told anything.
   pub fn leave(&mut self) {
     self.asked = None;
-    self.shut();
-    self.channels.clear();
-  }
-
-  /// Connections are refused, and those that there are reset.
-  fn shut(&mut self) {
-    if let Some(listener) = &mut self.listener {
-      listener.shut();
-    }
-    for channel in &self.channels {
+    for channel in self.channels.drain(..) {
       channel.over(Close::Reset);
     }
   }
@@ -112,7 +101,7 @@ impl Channels {
 
   /// What they wait for: `door` is the owner of the listening socket, the channels are those from `first` on.
   pub fn wait(&self, set: &mut PollSet, door: usize, first: usize, link: &Link) {
-    if let Some(listener) = self.accepting(link) {
+    if let Some(listener) = self.listener.as_ref().filter(|_| self.may_accept(link)) {
       set.add(listener.fd(), READ, door);
     }
     for (place, channel) in self.channels.iter().enumerate() {
@@ -120,10 +109,10 @@ impl Channels {
     }
   }
 
-  /// The listener, where connections can be taken now.
-  fn accepting(&self, link: &Link) -> Option<&Listener> {
-    let may = self.channels.len() < MAX_CHANNELS && self.resting.is_none() && link.has_room();
-    self.listener.as_ref().filter(|listener| may && listener.is_open())
+  /// Whether connections can be taken now, be it to reset them.
+  fn may_accept(&self, link: &Link) -> bool {
+    let has_room = self.asked.is_none() || (self.channels.len() < MAX_CHANNELS && link.has_room());
+    has_room && self.resting.is_none()
   }
 
   /// Something that the channel at this place waited for happened.
@@ -140,8 +129,7 @@ impl Channels {
 
   /// When something is to be done at the latest.
   pub fn due(&self, link: &Link) -> Option<Instant> {
-    let is_open = self.listener.as_ref().is_some_and(Listener::is_open);
-    let silence = is_open.then(|| link.last_heard() + HOLDER_SILENCE);
+    let silence = (!self.channels.is_empty()).then(|| link.last_heard() + HOLDER_SILENCE);
     let closing = self.channels.iter().filter_map(Channel::due).min();
     [silence, closing, self.resting].into_iter().flatten().min()
   }
@@ -173,41 +161,37 @@ impl Channels {
 
   /// A holder that is not heard is taken for dead by the next one, and by what is connected to it.
   fn mind_the_holder(&mut self, link: &mut Link, now: Instant) {
-    if self.asked.is_none() {
-      return;
-    }
-    let is_heard = now.saturating_duration_since(link.last_heard()) < HOLDER_SILENCE;
-    let is_open = self.listener.as_ref().is_some_and(Listener::is_open);
-    if is_heard && !is_open {
-      // It listened before.
-      let _ = self.listener.as_mut().map_or(Ok(()), Listener::open);
-    }
-    if !is_heard && is_open {
-      self.shut();
+    if is_silent(link, now) {
       for channel in self.channels.drain(..) {
+        channel.over(Close::Reset);
         link.say(channel.number(), &ToHost::Close(Close::Reset));
       }
     }
   }
 
   fn accept(&mut self, link: &mut Link, now: Instant) {
-    let Some(window) = self.asked else { return };
+    let served = self.asked.filter(|_| !is_silent(link, now));
     for _ in 0..ACCEPTS_A_TURN {
-      let Some(listener) = self.accepting(link) else { return };
-      match listener.accept() {
-        Ok(socket) => {
+      let Some(listener) = self.listener.as_ref().filter(|_| self.may_accept(link)) else { return };
+      match (listener.accept(), served) {
+        (Ok(socket), None) => Listener::reset(&socket),
+        (Ok(socket), Some(window)) => {
           self.opened += 1;
           let number = channel_number(self.opened);
           link.say(number, &ToHost::Connect(Connect { window: CHANNEL_WINDOW }));
           self.channels.push(Channel::new(number, socket, window));
         }
-        Err(Errno::AGAIN) => return,
-        Err(Errno::CONNABORTED | Errno::INTR) => {}
-        Err(_) => {
+        (Err(Errno::AGAIN), _) => return,
+        (Err(Errno::CONNABORTED | Errno::INTR), _) => {}
+        (Err(_), _) => {
           self.resting = Some(now + REST);
           return;
         }
       }
     }
   }
+}
+
+fn is_silent(link: &Link, now: Instant) -> bool {
+  now.saturating_duration_since(link.last_heard()) >= HOLDER_SILENCE
 }
