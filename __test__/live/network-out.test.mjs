@@ -40,7 +40,7 @@ const probe = async (session, kind, address, port = 1) => {
   return result.stdout.trim()
 }
 
-const inClients = (options, use) => inSession({ ...options, image: CLIENTS, limits: { memoryMb: 512 } }, use)
+const inClients = (options, use) => inSession({ ...options, image: CLIENTS, limits: { memoryMb: 512, commandTimeoutMs: 60_000 } }, use)
 
 /** The address of the engine's end of the run's own network; with the resident transport there is none. */
 const gatewayOf = async session => {
@@ -125,16 +125,22 @@ except OSError as error: print(type(error).__name__)`
   assert.deepEqual(asked, [])
 })
 
-test('C30: where the host resolves by a server of its own, that is not asked either', { skip: transport !== 'exec' }, async () => {
-  // Whoever the engine's resolver forwards to for this container is the container's own loopback.
-  const { options } = reaching([443])
-  await inSession(options, async session => {
-    const { Id } = (await engine('GET', '/containers/json')).find(({ Names }) => Names.some(name => name.includes('zhivex')))
-    const { HostConfig } = await engine('GET', `/containers/${Id}/json`)
-    assert.deepEqual(HostConfig.Dns, ['127.0.0.1'])
-    assert.ok(session)
-  })
-})
+test(
+  'C30: where the host resolves by a server of its own, that is not asked either',
+  { skip: transport !== 'exec' },
+  async () => {
+    // Whoever the engine's resolver forwards to for this container is the container's own loopback.
+    const { options } = reaching([443])
+    await inSession(options, async session => {
+      const { Id } = (await engine('GET', '/containers/json')).find(({ Names }) =>
+        Names.some(name => name.includes('zhivex')),
+      )
+      const { HostConfig } = await engine('GET', `/containers/${Id}/json`)
+      assert.deepEqual(HostConfig.Dns, ['127.0.0.1'])
+      assert.ok(session)
+    })
+  },
+)
 
 test("C27: another run's proxy is not reached", async () => {
   const server = webServer()

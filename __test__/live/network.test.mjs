@@ -63,7 +63,12 @@ test('the resident transport makes no network, and the exec transport one that g
 test('commands have the variables by which programs find a proxy', async () => {
   const { options } = reaching([443])
   await inSession(options, async session => {
-    const env = Object.fromEntries((await sh(session, 'env')).trim().split('\n').map(line => line.split(/=(.*)/s)))
+    const env = Object.fromEntries(
+      (await sh(session, 'env'))
+        .trim()
+        .split('\n')
+        .map(line => line.split(/=(.*)/s)),
+    )
     const { HTTP_PROXY, HTTPS_PROXY, http_proxy, https_proxy, NO_PROXY, no_proxy, NODE_USE_ENV_PROXY } = env
     if (transport !== 'exec') assert.equal(HTTP_PROXY, 'http://127.0.0.1:3128')
     assert.match(HTTP_PROXY, /^http:\/\/[\d.]+:\d+$/)

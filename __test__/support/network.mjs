@@ -1,6 +1,11 @@
 // What the tests of the network allowlist share: servers on this machine, and a resolver that leads names to them.
-import { createServer } from 'node:http'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 
 /** A server that is closed at the end of `use`, with its port. */
 export async function serving(server, use) {
@@ -50,5 +55,27 @@ export function reaching(ports, { names = {}, events = [], ...network } = {}) {
         return typeof found === 'function' ? found(asked.filter(other => other === host).length) : found
       },
     },
+  }
+}
+
+const ORIGIN = fileURLToPath(new URL('../../tests/support/origin.py', import.meta.url))
+
+/**
+ * Runs `use` beside a TLS server that is `good.test`, with a certificate of its own, files, a repository and a package
+ * index. It gets the port and the certificate, which clients have to trust.
+ */
+export async function withTlsOrigin(use) {
+  const folder = mkdtempSync(join(tmpdir(), 'sandbox-origin-'))
+  const [key, cert] = ['key.pem', 'cert.pem'].map(name => join(folder, name))
+  const subject = 'req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=good.test -addext subjectAltName=DNS:good.test'
+  execFileSync('openssl', [...subject.split(' '), '-keyout', key, '-out', cert], { stdio: 'pipe' })
+  const origin = spawn('python3', [ORIGIN, folder], { stdio: ['pipe', 'pipe', 'inherit'] })
+  try {
+    const [line] = await once(origin.stdout.setEncoding('utf8'), 'data')
+    return await use(Number(line), readFileSync(cert, 'utf8'))
+  } finally {
+    origin.stdin.end()
+    await once(origin, 'exit')
+    rmSync(folder, { recursive: true, force: true })
   }
 }

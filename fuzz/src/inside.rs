@@ -8,6 +8,8 @@ mod guard;
 mod place;
 
 use std::collections::{HashMap, HashSet};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 
 use arbitrary::{Result, Unstructured};
@@ -20,7 +22,7 @@ use super::archive;
 use super::messages::{self, Words, odd_frame};
 use place::{PATHS, Place};
 
-/// Two decoders, what waits to be written, and 64 operations, each with what one of them may keep.
+/// Two decoders, what waits to be written, 64 operations, each with what one of them may keep, and programs' channels.
 const MEMORY: usize = 48 * 1024 * 1024;
 /// Most turns of one input; and of an honest host afterwards, who waits for nothing but its own frames.
 const TURNS: usize = 300;
@@ -31,6 +33,8 @@ const KEY: u64 = 0x1122_3344_5566_7788;
 const FENCE: u64 = 7;
 /// The honest host's.
 const LAST_FENCE: u64 = u64::MAX;
+/// Most programs that are connected to the proxy.
+const PROGRAMS: usize = 12;
 /// Longest row of bytes that are sent before the supervisor has its turn: more stays in the pipe's buffer.
 const MOST: usize = 48 * 1024;
 
@@ -62,6 +66,9 @@ struct Host<'a> {
   said: Said,
   /// How much of its input each operation was sent.
   sent: HashMap<u64, u64>,
+  /// Where the supervisor is asked to listen, and who connected there.
+  port: u16,
+  programs: Vec<TcpStream>,
 }
 
 /// What the supervisor said to the present holder.
@@ -71,6 +78,9 @@ struct Said {
   /// How far each output stream is.
   offsets: HashMap<(u64, Stream), u64>,
   ended: HashSet<(u64, Stream)>,
+  /// Channels, and the highest number that there was.
+  channels: HashSet<u64>,
+  newest: u64,
   /// Operations whose last word was said, and not acknowledged.
   done: HashSet<u64>,
 }
@@ -91,6 +101,8 @@ impl<'a> Host<'a> {
       ended: false,
       said: Said::default(),
       sent: HashMap::new(),
+      port: free_port(),
+      programs: Vec::new(),
     }
   }
 
@@ -109,8 +121,10 @@ impl<'a> Host<'a> {
   }
 
   fn act(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
-    let op = u.int_in_range(0..=5u64)?;
-    match u.int_in_range(0..=15u8)? {
+    let op = if u.ratio(1, 6)? { messages::channel(u)? } else { u.int_in_range(0..=5u64)? };
+    match u.int_in_range(0..=17u8)? {
+      16 => self.program(),
+      17 => self.programs_act(u)?,
       0 => self.turn(),
       1 => {
         for _ in 0..u.int_in_range(0..=20u8)? {
@@ -145,7 +159,7 @@ impl<'a> Host<'a> {
       }
       _ => {
         let words = Words::new(u)?;
-        let message = messages::to_inside(u, &words, &PATHS)?;
+        let message = messages::to_inside(u, &words, &PATHS, self.port)?;
         let mut frame = Vec::new();
         if message.encode(&self.encoder, op, &mut frame).is_err() {
           return Ok(());
@@ -161,6 +175,30 @@ impl<'a> Host<'a> {
         }
         self.send(&frame);
       }
+    }
+    Ok(())
+  }
+
+  /// A program connects to the proxy, where the supervisor listens.
+  fn program(&mut self) {
+    let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port);
+    if self.programs.len() < PROGRAMS && let Ok(program) = TcpStream::connect(address) {
+      program.set_nonblocking(true).unwrap();
+      self.programs.push(program);
+    }
+  }
+
+  /// One of them writes, reads, ends its direction, or goes.
+  fn programs_act(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+    if self.programs.is_empty() {
+      return Ok(());
+    }
+    let place = u.choose_index(self.programs.len())?;
+    match u.int_in_range(0..=3u8)? {
+      0 => drop(self.programs[place].write(messages::bytes(u, MOST)?)),
+      1 => drop(self.programs[place].read(&mut [0; 4096])),
+      2 => drop(self.programs[place].shutdown(std::net::Shutdown::Write)),
+      _ => drop(self.programs.swap_remove(place)),
     }
     Ok(())
   }
@@ -281,6 +319,8 @@ impl Said {
     if self.welcomes == 0 && !is_welcome {
       return;
     }
+    let of_channel = matches!(message, ToHost::Data(_) | ToHost::End(_) | ToHost::Credit(_)) && is_channel(op);
+    assert!(!of_channel || self.channels.contains(&op), "{op} is not open: {message:?}");
     match message {
       ToHost::Welcome(welcome) => {
         assert_eq!(op, 0);
@@ -312,9 +352,20 @@ impl Said {
         assert!(!self.done.contains(&op), "{op}: {message:?} after its end")
       }
       ToHost::Refused(_) | ToHost::Heartbeat(_) | ToHost::Notice(..) => {}
+      ToHost::Connect(_) => {
+        assert!(is_channel(op) && op > self.newest, "{op} is no new channel");
+        self.newest = op;
+        assert!(self.channels.insert(op) && self.channels.len() <= MAX_CHANNELS);
+      }
+      ToHost::Close(_) => assert!(self.channels.remove(&op), "{op} is no channel, or was closed"),
       ToHost::Exited(_) => panic!("{op}: nothing ever ran"),
     }
   }
+}
+
+/// A port of this machine's loopback address that nobody has; another process may take it, and then nobody listens.
+fn free_port() -> u16 {
+  TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
 fn data_frame(encoder: &Encoder, op: u64, data: Data<'_>, out: &mut Vec<u8>) {

@@ -64,14 +64,15 @@ pub fn command_end(u: &mut Unstructured<'_>) -> Result<CommandEnd> {
 }
 
 fn reply(u: &mut Unstructured<'_>) -> Result<Reply> {
-  Ok(match u.int_in_range(0..=7u8)? {
+  Ok(match u.int_in_range(0..=8u8)? {
     0 => Reply::Failed(Failed { failure: *u.choose(Failure::ALL)?, errno: u.arbitrary()? }),
     1 => Reply::Read(Read { size: number(u)?, mode: short(u)?, sent: number(u)? }),
     2 => Reply::Written(Written { size: number(u)? }),
     3 => Reply::Listed(Listed { entries: short(u)?, truncated: u.arbitrary()? }),
     4 | 5 => Reply::Command(command_end(u)?),
     6 => Reply::Tar(TarDone { bytes: number(u)?, entries: short(u)?, skipped: u.int_in_range(0..=1)? }),
-    _ => Reply::SelfTest(SelfTest { tried: u.arbitrary()?, succeeded: u.arbitrary()? }),
+    7 => Reply::SelfTest(SelfTest { tried: u.arbitrary()?, succeeded: u.arbitrary()? }),
+    _ => Reply::Listening,
   })
 }
 
@@ -90,9 +91,18 @@ fn welcome(u: &mut Unstructured<'_>) -> Result<Welcome> {
   })
 }
 
+fn close(u: &mut Unstructured<'_>) -> Result<Close> {
+  u.choose(&[Close::Ended, Close::Reset]).copied()
+}
+
+/// The number of a channel, mostly one of the first.
+pub fn channel(u: &mut Unstructured<'_>) -> Result<u64> {
+  Ok(channel_number(if u.ratio(1, 8)? { number(u)? } else { u.int_in_range(0..=4)? }))
+}
+
 /// What a supervisor says, or somebody in its place.
 pub fn to_host<'a>(u: &mut Unstructured<'a>) -> Result<ToHost<'a>> {
-  Ok(match u.int_in_range(0..=12u8)? {
+  Ok(match u.int_in_range(0..=14u8)? {
     0 => ToHost::Welcome(welcome(u)?),
     1 => ToHost::Refused(*u.choose(&[Refusal::Token, Refusal::Fence, Refusal::Malformed])?),
     2 => ToHost::Heartbeat(number(u)?),
@@ -103,6 +113,8 @@ pub fn to_host<'a>(u: &mut Unstructured<'a>) -> Result<ToHost<'a>> {
     7 => ToHost::End(stream(u)?),
     8 => ToHost::Credit(Credit { stream: stream(u)?, limit: number(u)? }),
     9 => ToHost::Exited(command_end(u)?),
+    13 => ToHost::Connect(Connect { window: short(u)? }),
+    14 => ToHost::Close(close(u)?),
     _ => ToHost::Done(reply(u)?),
   })
 }
@@ -125,13 +137,14 @@ impl Words {
   }
 }
 
-/// What a host says, or somebody in its place; `known` paths are there.
+/// What a host says, or somebody in its place; `known` paths are there, and at `port` may be listened.
 pub fn to_inside<'b, 'a: 'b>(
   u: &mut Unstructured<'a>,
   words: &'b Words,
   known: &[&'static [u8]],
+  port: u16,
 ) -> Result<ToInside<'b>> {
-  Ok(match u.int_in_range(0..=15u8)? {
+  Ok(match u.int_in_range(0..=17u8)? {
     0 => ToInside::Heartbeat(number(u)?),
     1 => ToInside::Ack,
     2 => ToInside::Credit(Credit { stream: stream(u)?, limit: number(u)? }),
@@ -140,6 +153,8 @@ pub fn to_inside<'b, 'a: 'b>(
     5 => ToInside::End(stream(u)?),
     6 => ToInside::Data(Data { stream: stream(u)?, offset: number(u)?, bytes: bytes(u, MAX_DATA)? }),
     7 => ToInside::SelfTest,
+    16 => ToInside::Listen(Listen { port, window: short(u)? }),
+    17 => ToInside::Close(close(u)?),
     8 => ToInside::TarOut(TarOut { window: short(u)?, max_bytes: number(u)?, max_entries: short(u)? }),
     9 => ToInside::TarIn(TarIn { max_bytes: number(u)?, max_entries: short(u)? }),
     10 => {

@@ -73,7 +73,7 @@ fn said(u: &mut Unstructured<'_>) -> Result<()> {
     assert_eq!((frame.key, frame.fence, frame.op), (KEY, FENCE, op));
     assert_eq!(ToHost::decode(&frame), Ok(message));
   } else {
-    let message = messages::to_inside(u, &words, &[])?;
+    let message = messages::to_inside(u, &words, &[], 1)?;
     message.encode(&encoder(), op, &mut bytes).unwrap();
     let frame = Frame::whole(&bytes).unwrap();
     let unnamed =

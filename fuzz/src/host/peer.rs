@@ -76,7 +76,7 @@ impl Plan {
         Greeting::Late,
         Greeting::None,
       ])?,
-      capabilities: u.int_in_range(0..=63u64)?,
+      capabilities: u.int_in_range(0..=127u64)?,
       beats: u.ratio(3, 4)?,
       reads: u.ratio(15, 16)?,
       ends: u.ratio(1, 4)?,
@@ -203,7 +203,7 @@ impl Peer {
 
   async fn act(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
     let op = self.operation(u)?;
-    match u.int_in_range(0..=19u8)? {
+    match u.int_in_range(0..=22u8)? {
       0 => sleep(Duration::from_millis(u.int_in_range(0..=40_000)?)).await,
       1 | 2 => {
         if let Ok(Some(heard)) = timeout(AWAIT, self.heard.recv()).await {
@@ -260,6 +260,11 @@ impl Peer {
           Reply::Tar(TarDone { bytes: LONG, entries: 1, skipped: 0 }),
         ])?;
         self.say(op, &ToHost::Done(reply)).await;
+      }
+      20..=22 => {
+        let number = messages::channel(u)?;
+        let message = messages::to_host(u)?;
+        self.say(number, &message).await;
       }
       _ => {
         let message = messages::to_host(u)?;

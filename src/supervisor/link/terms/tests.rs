@@ -1,6 +1,6 @@
 use super::*;
 use crate::supervisor::wire::{
-  CommandEnd, Exec, Failed, Listed, NotStarted, Read, ReadFile, RelativePath, SelfTest, StringsBuf, TarDone,
+  CommandEnd, Exec, Failed, Listed, Listen, NotStarted, Read, ReadFile, RelativePath, SelfTest, StringsBuf, TarDone,
   TarIn, TarOut, WriteFile, Written,
 };
 
@@ -28,7 +28,7 @@ fn failed(failure: Failure) -> Reply {
 }
 
 /// One operation of each kind.
-fn all() -> [Terms; 7] {
+fn all() -> [Terms; 8] {
   [
     exec(1, [1, 1], u64::MAX),
     of(ToInside::ReadFile(ReadFile { window: 1, offset: 0, limit: 1, path: PATH })),
@@ -37,6 +37,7 @@ fn all() -> [Terms; 7] {
     of(ToInside::TarOut(TarOut { window: 1, max_bytes: 1, max_entries: 1 })),
     of(ToInside::TarIn(TarIn { max_bytes: 1, max_entries: 1 })),
     of(ToInside::SelfTest),
+    of(ToInside::Listen(Listen { port: 1, window: 1 })),
   ]
 }
 
@@ -80,6 +81,7 @@ fn a_last_word_is_that_of_the_operation() {
     tar,
     tar,
     Reply::SelfTest(SelfTest { tried: 0, succeeded: 0 }),
+    Reply::Listening,
   ];
   for (at, terms) in all().into_iter().enumerate() {
     for (from, reply) in replies.iter().enumerate() {
@@ -96,11 +98,11 @@ fn a_failure_is_one_that_the_operation_can_have() {
     all().map(fail)
   };
   let only = |at: usize| std::array::from_fn(|other| other == at);
-  let files = [false, true, true, true, true, true, true];
+  let files = [false, true, true, true, true, true, true, true];
   for failure in Failure::ALL {
     let expected = match failure {
-      Failure::TooMany | Failure::BadRequest | Failure::Unsupported | Failure::InUse => [true; 7],
-      Failure::Cancelled => [false; 7],
+      Failure::TooMany | Failure::BadRequest | Failure::Unsupported | Failure::InUse => [true; 8],
+      Failure::Cancelled => [false; 8],
       Failure::Cut => only(2),
       Failure::BadArchive => only(5),
       _ => files,

@@ -54,6 +54,9 @@ fn what_a_host_says_arrives_as_it_was_said() {
     ToInside::Credit(Credit { stream: Stream::Error, limit: 10 }),
     ToInside::Cancel,
     ToInside::Signal(15),
+    ToInside::Listen(Listen { port: 3128, window: 4 }),
+    ToInside::Close(Close::Ended),
+    ToInside::Close(Close::Reset),
   ] {
     inside(message);
   }
@@ -99,6 +102,10 @@ fn what_the_supervisor_says_arrives_as_it_was_said() {
     ToHost::Done(Reply::Listed(Listed { entries: 5, truncated: true })),
     ToHost::Done(Reply::Tar(TarDone { bytes: 6, entries: 7, skipped: 8 })),
     ToHost::Done(Reply::SelfTest(self_test)),
+    ToHost::Done(Reply::Listening),
+    ToHost::Connect(Connect { window: 5 }),
+    ToHost::Close(Close::Ended),
+    ToHost::Close(Close::Reset),
   ] {
     outside(&message);
   }
@@ -110,7 +117,7 @@ fn a_direction_does_not_take_the_frames_of_the_other() {
     let frame = Frame { kind: *kind, key: KEY, fence: FENCE, op: 1, payload: &[0; 9] };
     let both = ToInside::decode(&frame) != Err(WireError::Direction)
       && ToHost::decode(&frame) != Err(WireError::Direction);
-    let shared = matches!(kind, Kind::Heartbeat | Kind::Data | Kind::End | Kind::Credit);
+    let shared = matches!(kind, Kind::Heartbeat | Kind::Data | Kind::End | Kind::Credit | Kind::Close);
     assert_eq!(both, shared, "{kind:?}");
   }
 }
