@@ -132,7 +132,11 @@ export interface WorkspaceOptions {
 /** Which commands may be run: none, all, or those whose name is listed. */
 export type ShellPolicy = 'deny' | 'allow' | { allow: string[] }
 
-/** Quotas of the allowlist proxy; all are whole numbers above 0 and part of the manifest's fingerprint. */
+/**
+ * Quotas of the allowlist proxy; all are whole numbers above 0 and part of the manifest's fingerprint. At most: 96 for
+ * `maxConnections`, 32,768 for `maxTotalConnections`, 256 for `maxInFlightDns`, 1 MiB (and at least 64) for `maxHeadBytes`, a
+ * day for times, 10⁹ for requests, 1 PiB for bytes.
+ */
 export interface ProxyQuotas {
   /** Connections of one run open at the same time. Default 32. */
   maxConnections: number
@@ -165,7 +169,7 @@ export type NetworkOptions =
   | { mode: 'deny' }
   | {
       mode: 'allowlist'
-      /** Public DNS names, exact or `*.example.com`; never a public suffix. */
+      /** Public DNS names, exact or `*.example.com`; never a public suffix. At most 1,024; an empty list allows nothing. */
       allowedDomains: string[]
       /** Ports, 1 to 65535. Default `[443]`. */
       allowedPorts?: number[]
@@ -222,8 +226,18 @@ export interface EnvironmentOptions {
   tmp?: { sizeMb: number }
   /** Which commands may be run. Default `"deny"`. */
   shell?: ShellPolicy
-  /** What the network lets through. Default `{ mode: "deny" }`. */
+  /**
+   * What the network lets through. Default `{ mode: "deny" }`. With the exec transport an allowlist costs a network of the
+   * engine's for each run, which must run on this host (`UNSUPPORTED` otherwise, `LIMIT` without a free address range).
+   */
   network?: NetworkOptions
+  /**
+   * Looks names up for the allowlist, in place of the system: gives the IPv4 and IPv6 addresses of a name, lower-case and
+   * without a dot at its end. It is asked twice for each connection, and every answer is checked as the system's would be:
+   * it can allow nothing. One that fails, is no list of addresses or takes more than 10 s is a name without address. Not
+   * part of the fingerprint.
+   */
+  resolveHost?: (host: string) => readonly string[] | Promise<readonly string[]>
   /** Bounds of a run. */
   limits?: LimitOptions
   /** Variables of every command. Nothing of `process.env` is inherited. Default none. */
@@ -377,6 +391,8 @@ export interface SweepReport {
   expiredRuns: string[]
   /** Names of removed containers that no lease held. */
   removedContainers: string[]
+  /** Names of networks that no lease held and that were removed. Absent where none was. */
+  removedNetworks?: string[]
   /** What should have been removed and could not be, with the reason; the next sweep tries again. */
   failures: string[]
 }
@@ -746,6 +762,44 @@ export interface OperationEvent extends RunEventOf<'operation'> {
   readonly bytesOut: number
 }
 
+/** The allowlist's proxy connected the run to a host. */
+export interface NetworkAllowedEvent extends RunEventOf<'network_allowed'> {
+  /** The host's name, lower-case. */
+  readonly host: string
+  /** The port. */
+  readonly port: number
+  /** The entry of `allowedDomains` that allows it. */
+  readonly rule: string
+}
+
+/** The allowlist's proxy refused a request; no byte of it went on. */
+export interface NetworkRefusedEvent extends RunEventOf<'network_refused'> {
+  /** The host's name, where the request had one. */
+  readonly host?: string
+  /** The port, where the request had one. */
+  readonly port?: number
+  /** The HTTP status of the reply. */
+  readonly status: number
+  /** Why, in the words that the program got. */
+  readonly reason: string
+}
+
+/** A connection that the allowlist's proxy had made has ended. */
+export interface NetworkClosedEvent extends RunEventOf<'network_closed'> {
+  /** The host's name. */
+  readonly host: string
+  /** The port. */
+  readonly port: number
+  /** The entry of `allowedDomains` that allowed it. */
+  readonly rule: string
+  /** Bytes that went to the host. */
+  readonly bytesUp: number
+  /** Bytes that came from the host. */
+  readonly bytesDown: number
+  /** Why it was ended before its time. Absent where program and host ended it. */
+  readonly reason?: string
+}
+
 /** The lease could not be renewed. Told once, until it can be again. After 20 seconds others may take the run over. */
 export interface HeartbeatFailedEvent extends RunEventOf<'heartbeat_failed'> {
   /** The code of the lease store's error. */
@@ -829,6 +883,8 @@ export interface SweptEvent extends EventOf<'swept'> {
   readonly expiredRuns: number
   /** Containers without a lease that were removed. */
   readonly removedContainers: number
+  /** Networks without a lease that were removed. Absent where none was. */
+  readonly removedNetworks?: number
   /** What should have been removed and could not be. */
   readonly failures: number
   /** How long that took, in whole milliseconds. */
@@ -853,6 +909,9 @@ export type SandboxEvent =
   | PoolFailedEvent
   | AcquiredEvent
   | OperationEvent
+  | NetworkAllowedEvent
+  | NetworkRefusedEvent
+  | NetworkClosedEvent
   | HeartbeatFailedEvent
   | LeaseLostEvent
   | ContainerLostEvent
@@ -914,6 +973,11 @@ export interface LeaseRecord {
   holder: LeaseHolder | null
   /** When it ends, in milliseconds since 1970. */
   expiresAt: number
+  /**
+   * What the run has used of `maxNetworkRequests` and `maxNetworkBytes`, as of the last heartbeat or release. Absent where it
+   * has no allowlist, or began just now.
+   */
+  networkUsed?: { requests: number; bytes: number }
   /** Status that it was last released with, or `"running"`. */
   status: string
   /** Whether the snapshot is what the workspace was at the last release. */

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { BUSYBOX, lab, socketPath } from '../support/live.mjs'
+import { BUSYBOX, CLIENTS, lab, socketPath } from '../support/live.mjs'
 
 const { client, leavesNothing } = lab()
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -50,6 +50,21 @@ test('agent.ts runs to its end and leaves nothing', async () => {
     assert.equal(lines.at(-1), 'Nothing is left of it.')
     assert.ok(lines.some(line => /^ {2}denied {5}sandbox_exec /.test(line)))
   }
+})
+
+test('network.ts reaches one host and nothing else', async () => {
+  const lines = await run(runnable('network.ts'), [], { ...ON_ENGINE, SANDBOX_IMAGE: CLIENTS })
+  assert.deepEqual(lines, [
+    'curl https://api.example.test:PORT/',
+    '  exit 0: hello from the allowed host',
+    'curl https://other.example.test:PORT/',
+    '  exit 56',
+    'curl --noproxy * https://127.0.0.1:PORT/',
+    '  exit 7',
+    'The proxy',
+    '  allowed api.example.test, by the rule api.example.test',
+    '  refused other.example.test: The host other.example.test is not in the allowlist. Allowed: api.example.test. Do not retry; use an allowed host.',
+  ])
 })
 
 const READ = 'sandbox_read_file {"path":"notes.txt"}'

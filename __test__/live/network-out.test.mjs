@@ -40,7 +40,8 @@ const probe = async (session, kind, address, port = 1) => {
   return result.stdout.trim()
 }
 
-const inClients = (options, use) => inSession({ ...options, image: CLIENTS, limits: { memoryMb: 512, commandTimeoutMs: 60_000 } }, use)
+const inClients = (options, use) =>
+  inSession({ ...options, image: CLIENTS, limits: { memoryMb: 512, commandTimeoutMs: 60_000 } }, use)
 
 /** The address of the engine's end of the run's own network; with the resident transport there is none. */
 const gatewayOf = async session => {

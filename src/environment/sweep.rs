@@ -30,6 +30,7 @@ pub struct SweepReport {
   /// Names of containers that no lease held and that were removed.
   pub removed_containers: Vec<String>,
   /// Names of networks that no lease held and that were removed.
+  #[serde(skip_serializing_if = "Vec::is_empty")]
   pub removed_networks: Vec<String>,
   /// What should have been removed and could not be, with the reason.
   pub failures: Vec<String>,

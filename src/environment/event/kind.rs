@@ -166,6 +166,7 @@ pub enum Kind {
     /// Containers without a lease that were removed.
     removed_containers: usize,
     /// Networks without a lease that were removed.
+    #[serde(skip_serializing_if = "is_none")]
     removed_networks: usize,
     /// What could not be removed.
     failures: usize,
@@ -177,6 +178,11 @@ pub enum Kind {
     /// How long that took.
     duration_ms: u64,
   },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_none(count: &usize) -> bool {
+  *count == 0
 }
 
 /// Where the container of an acquired run comes from.

@@ -59,9 +59,15 @@ pub fn sentence(kind: &Kind, run: Option<&str>) -> String {
       let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
       format!("{} {id} of {run} {} ({code}){reason}", noun(*resource), failing(*resource))
     }
-    Kind::Swept { expired_runs, removed_containers, removed_networks, failures, duration_ms } => format!(
-      "Swept in {duration_ms} ms: ended {expired_runs} expired runs, removed {removed_containers} containers and {removed_networks} networks without a lease, {failures} failures."
-    ),
+    Kind::Swept { expired_runs, removed_containers, removed_networks, failures, duration_ms } => {
+      let networks = match removed_networks {
+        0 => String::new(),
+        count => format!(" and {count} networks"),
+      };
+      format!(
+        "Swept in {duration_ms} ms: ended {expired_runs} expired runs, removed {removed_containers} containers{networks} without a lease, {failures} failures."
+      )
+    }
     Kind::Closed { duration_ms } => format!("The environment was closed in {duration_ms} ms."),
   }
 }

@@ -124,8 +124,32 @@ fn what_is_of_no_run_as_json() {
       json!({ "type": "cleanup_failed", "resource": "container", "id": "abc", "code": "DOCKER_API", "reason": "Busy.", "message": "Container abc of no run could not be removed (DOCKER_API): Busy." }),
     ),
     (
-      told(Kind::Swept { expired_runs: 1, removed_containers: 2, failures: 3, duration_ms }, None),
+      told(
+        Kind::Swept { expired_runs: 1, removed_containers: 2, removed_networks: 0, failures: 3, duration_ms },
+        None,
+      ),
       json!({ "type": "swept", "expiredRuns": 1, "removedContainers": 2, "failures": 3, "durationMs": 7, "message": "Swept in 7 ms: ended 1 expired runs, removed 2 containers without a lease, 3 failures." }),
+    ),
+    (
+      told(
+        Kind::Swept { expired_runs: 0, removed_containers: 0, removed_networks: 4, failures: 0, duration_ms },
+        None,
+      ),
+      json!({ "type": "swept", "expiredRuns": 0, "removedContainers": 0, "removedNetworks": 4, "failures": 0, "durationMs": 7, "message": "Swept in 7 ms: ended 0 expired runs, removed 0 containers and 4 networks without a lease, 0 failures." }),
+    ),
+    (
+      told(
+        Kind::NetworkAllowed { host: "a.test".to_owned(), port: 443, rule: "*.test.test".to_owned() },
+        Some("r"),
+      ),
+      json!({ "type": "network_allowed", "host": "a.test", "port": 443, "rule": "*.test.test", "message": "The proxy let run r connect to a.test:443, by the rule *.test.test." }),
+    ),
+    (
+      told(
+        Kind::NetworkRefused { host: None, port: None, status: 400, reason: "No.".to_owned() },
+        Some("r"),
+      ),
+      json!({ "type": "network_refused", "status": 400, "reason": "No.", "message": "The proxy refused a request of run r (400): No." }),
     ),
     (
       told(Kind::Closed { duration_ms }, None),

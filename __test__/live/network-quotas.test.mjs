@@ -1,0 +1,157 @@
+// Quotas of the allowlist in a real container: each reached exactly, and passed by one.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { CLIENTS, lab, sh } from '../support/live.mjs'
+import { reaching, serving, webServer } from '../support/network.mjs'
+
+const { inSession, leavesNothing } = lab()
+
+const page = size => webServer((_request, response) => response.end('x'.repeat(size)))
+
+/** A session whose allowlist has these quotas, with a function that runs a shell script there. */
+const within = (quotas, server, use) =>
+  serving(server, async port => {
+    const { options, events } = reaching([port], { quotas })
+    const limits = { memoryMb: 512, pids: 256, commandTimeoutMs: 60_000 }
+    await inSession({ ...options, image: CLIENTS, limits }, session =>
+      use({ session, events, url: `http://good.test:${port}/`, run: script => sh(session, script) }),
+    )
+  })
+
+const status = url => `curl -s -o /dev/null -w '%{http_code}' ${url} || true`
+
+test('maxRequests: the last one passes, the next is refused', async () => {
+  const server = webServer()
+  await within({ maxRequests: 2 }, server, async ({ url, run }) => {
+    assert.deepEqual([await run(status(url)), await run(status(url)), await run(status(url))], ['200', '200', '429'])
+    assert.equal(server.requests.length, 2)
+  })
+})
+
+test('maxBytesDown: a reply of that many bytes passes, one more is cut', async () => {
+  const fetched = async size => {
+    let result
+    // The head counts too: its length is asked for first.
+    await within({}, page(size), async ({ url, run }) => {
+      const head = Number(await run(`curl -s -D - -o /dev/null ${url} | wc -c`))
+      result = head + size
+    })
+    return result
+  }
+  const all = await fetched(5000)
+  await within({ maxBytesDown: all }, page(5000), async ({ url, run }) => {
+    assert.equal(await run(`curl -s ${url} | wc -c`), '5000\n')
+  })
+  await within({ maxBytesDown: all - 1 }, page(5000), async ({ session, url }) => {
+    const cut = await session.exec({ command: 'curl', args: ['-sS', '-o', '/dev/null', url] })
+    assert.notEqual(cut.exitCode, 0, 'a reply that was cut is no whole one')
+  })
+})
+
+test('maxNetworkBytes: once they are used, requests are refused', async () => {
+  await within({ maxNetworkBytes: 6000 }, page(5000), async ({ url, run }) => {
+    assert.equal(await run(status(url)), '200')
+    await run(`curl -s -o /dev/null ${url} || true`)
+    assert.equal(await run(status(url)), '429')
+  })
+})
+
+test('maxHeadBytes: a head of that many bytes passes, one more is refused', async () => {
+  const script = (size, url) => `
+import os,socket,urllib.parse
+p=urllib.parse.urlparse(os.environ['HTTP_PROXY']); u=urllib.parse.urlparse('${url}')
+head=f'GET ${url} HTTP/1.1\\r\\nHost: {u.netloc}\\r\\nX: '
+rest='\\r\\n\\r\\n'
+s=socket.create_connection((p.hostname,p.port),8)
+s.sendall((head+'a'*(${size}-len(head)-len(rest))+rest).encode())
+print(s.recv(100).split()[1].decode())`
+  await within({ maxHeadBytes: 512 }, webServer(), async ({ session, url }) => {
+    const said = async size =>
+      (await session.exec({ command: 'python3', args: ['-c', script(size, url)] })).stdout.trim()
+    assert.deepEqual([await said(512), await said(513)], ['200', '431'])
+  })
+})
+
+/** Opens `count` connections to the proxy that say nothing, prints what `then` prints, and keeps them until its end. */
+const slow = (count, then) => `
+import os,socket,sys,time,urllib.parse
+p=urllib.parse.urlparse(os.environ['HTTP_PROXY'])
+def request():
+  s=socket.create_connection((p.hostname,p.port),30)
+  s.sendall(b'GET '+sys.argv[1].encode()+b' HTTP/1.1\\r\\nHost: '+urllib.parse.urlparse(sys.argv[1]).netloc.encode()+b'\\r\\n\\r\\n')
+  d=b''
+  while True:
+    try: b=s.recv(4096)
+    except ConnectionResetError: break
+    if not b: break
+    d+=b
+  return d.split()[1].decode() if d else 'nothing'
+many=[]
+for n in range(${count}):
+  s=socket.create_connection((p.hostname,p.port),30); s.sendall(b'G'); many.append(s)
+${then}`
+
+test('maxConnections: that many are open at once, and one more is refused at once', async () => {
+  const server = webServer()
+  await within({ maxConnections: 3 }, server, async ({ session, url }) => {
+    const said = async count => {
+      const then = 'time.sleep(0.3); print(request())'
+      return (await session.exec({ command: 'python3', args: ['-c', slow(count, then), url] })).stdout.trim()
+    }
+    assert.equal(await said(2), '200')
+    assert.equal(await said(3), '429')
+    assert.equal(server.requests.length, 1)
+  })
+})
+
+test('headTimeoutMs: who does not finish its head is let go, and its place is free again', async () => {
+  const server = webServer()
+  await within({ maxConnections: 2, headTimeoutMs: 1000 }, server, async ({ session, url }) => {
+    const then = `
+for s in many:
+  d=b''
+  while True:
+    b=s.recv(4096)
+    if not b: break
+    d+=b
+  print(d.split()[1].decode())
+  s.close()
+code=None
+while code!='200':
+  code=request()
+  time.sleep(0.05)
+print(code)`
+    const result = await session.exec({ command: 'python3', args: ['-c', slow(2, then), url] })
+    assert.equal(result.stdout, '408\n408\n200\n', result.stderr)
+  })
+})
+
+test('a thousand slow clients are turned away, and the next one is served', async () => {
+  const server = webServer()
+  await within({ headTimeoutMs: 2000 }, server, async ({ session, url, events }) => {
+    const then = `
+code=None
+for n in range(200):
+  code=request()
+  if code=='200': break
+  time.sleep(0.1)
+print(code)`
+    const result = await session.exec({ command: 'python3', args: ['-c', slow(1000, then), url] })
+    assert.equal(result.stdout.trim(), '200', JSON.stringify(result).slice(0, 2000))
+    assert.equal(server.requests.length, 1)
+    assert.ok(events.some(event => event.type === 'network_refused' && event.status === 429))
+  })
+})
+
+test('idleTimeoutMs: a quiet connection is cut, and others are not', async () => {
+  const server = webServer((request, response) =>
+    request.url === '/quiet' ? response.write('begun') : response.end('done'),
+  )
+  await within({ idleTimeoutMs: 1000 }, server, async ({ session, url, run }) => {
+    const quiet = session.exec({ command: 'curl', args: ['-sS', '-o', '/dev/null', `${url}quiet`] })
+    assert.equal(await run(`curl -s ${url}`), 'done')
+    assert.notEqual((await quiet).exitCode, 0)
+  })
+})
+
+leavesNothing()
