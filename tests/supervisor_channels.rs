@@ -197,7 +197,8 @@ async fn a_new_holder_gets_new_connections_and_the_old_ones_are_reset() {
 async fn a_thousand_connections_at_once_are_all_served_and_then_one_more() {
   let (_container, link, mut connections) = listening().await;
   // More than there are channels: the others wait in the kernel, or try again.
-  let script = "i=0; while [ $i -lt 20 ]; do (echo $i | nc 127.0.0.1 3128 >/dev/null) & i=$((i+1)); done; wait";
+  let script =
+    "i=0; while [ $i -lt 20 ]; do (echo $i | nc 127.0.0.1 3128 >/dev/null) & i=$((i+1)); done; wait";
   for _round in 0..50 {
     let program = begin(&link, script).await;
     for _ in 0..20 {

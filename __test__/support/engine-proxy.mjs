@@ -11,8 +11,8 @@ import { socketPath } from './live.mjs'
 const HEAD_END = '\r\n\r\n'
 
 /**
- * Starts one. A rule is `{ method, path, status, body, before, upstream }`: `method` (if any) and `path` (a pattern,
- * without version) say which requests it is for; it refuses them with `status`, lets `body` change the parsed JSON of the reply,
+ * Starts one. A rule is `{ method, path, status, message, body, before, upstream }`: `method` (if any) and `path` (a pattern,
+ * without version) say which requests it is for; it refuses them with `status` and `message`, lets `body` change the parsed JSON of the reply,
  * waits for `before`, or passes what the client sends on a raw stream through `upstream()`. Resolves to
  * `{ socketPath, log, streams, close }`: `log` has `METHOD path` of every request, `streams` the raw streams that are open.
  */
@@ -62,7 +62,7 @@ async function answer(proxy, socket, head, rest) {
   proxy.log.push(`${method} ${bare}`)
   const rule = proxy.rules.find(one => (!one.method || one.method === method) && one.path.test(bare))
   if (rule?.status) {
-    socket.resume().end(reply(rule.status, { message: 'denied by policy' }))
+    socket.resume().end(reply(rule.status, { message: rule.message ?? 'denied by policy' }))
     return
   }
   await rule?.before?.(bare)

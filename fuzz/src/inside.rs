@@ -182,7 +182,9 @@ impl<'a> Host<'a> {
   /// A program connects to the proxy, where the supervisor listens.
   fn program(&mut self) {
     let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port);
-    if self.programs.len() < PROGRAMS && let Ok(program) = TcpStream::connect(address) {
+    if self.programs.len() < PROGRAMS
+      && let Ok(program) = TcpStream::connect(address)
+    {
       program.set_nonblocking(true).unwrap();
       self.programs.push(program);
     }
@@ -319,7 +321,8 @@ impl Said {
     if self.welcomes == 0 && !is_welcome {
       return;
     }
-    let of_channel = matches!(message, ToHost::Data(_) | ToHost::End(_) | ToHost::Credit(_)) && is_channel(op);
+    let of_channel =
+      matches!(message, ToHost::Data(_) | ToHost::End(_) | ToHost::Credit(_)) && is_channel(op);
     assert!(!of_channel || self.channels.contains(&op), "{op} is not open: {message:?}");
     match message {
       ToHost::Welcome(welcome) => {

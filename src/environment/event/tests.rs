@@ -145,10 +145,7 @@ fn what_is_of_no_run_as_json() {
       json!({ "type": "network_allowed", "host": "a.test", "port": 443, "rule": "*.test.test", "message": "The proxy let run r connect to a.test:443, by the rule *.test.test." }),
     ),
     (
-      told(
-        Kind::NetworkRefused { host: None, port: None, status: 400, reason: "No.".to_owned() },
-        Some("r"),
-      ),
+      told(Kind::NetworkRefused { host: None, port: None, status: 400, reason: "No.".to_owned() }, Some("r")),
       json!({ "type": "network_refused", "status": 400, "reason": "No.", "message": "The proxy refused a request of run r (400): No." }),
     ),
     (

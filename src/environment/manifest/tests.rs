@@ -83,3 +83,29 @@ fn what_neither_bounds_nor_permits_changes_nothing() {
   other["shell"]["allow"] = json!(["echo", "ls", "echo"]);
   assert_eq!(of(&other), of(&everything()));
 }
+
+#[test]
+fn of_an_allowlist() {
+  let quotas =
+    json!({ "maxConnections": 5, "maxNetworkRequests": 6, "maxNetworkBytes": 7, "idleTimeoutMs": 8 });
+  let network = json!({ "mode": "allowlist", "allowedDomains": ["B.test", "*.a.test"], "allowedPorts": [80], "quotas": quotas });
+  let manifest = of(&json!({ "workspace": { "id": "repo" }, "network": network }));
+  assert_eq!(
+    manifest["permissions"]["network"],
+    json!({
+      "mode": "allowlist", "allowedDomains": ["b.test", "*.a.test"], "allowedPorts": [80], "allowPrivateNetworks": false,
+    })
+  );
+  assert_eq!(
+    (&manifest["limits"]["maxNetworkRequests"], &manifest["limits"]["maxNetworkBytes"]),
+    (&json!(6), &json!(7))
+  );
+  assert_eq!(
+    manifest["metadata"]["proxyQuotas"],
+    json!({
+      "maxConnections": 5, "maxTotalConnections": 256, "maxInFlightDns": 16, "maxRequests": 1_000,
+      "maxHeadBytes": 16_384, "headTimeoutMs": 10_000, "maxBytesUp": 67_108_864, "maxBytesDown": 268_435_456,
+      "idleTimeoutMs": 8, "tunnelLifetimeMs": 600_000,
+    })
+  );
+}

@@ -92,3 +92,6 @@ fn read_quotas(field: &Field<'_>) -> Result<Quotas> {
     max_network_bytes: whole("maxNetworkBytes", &MAX_NETWORK_BYTES)?,
   })
 }
+
+#[cfg(test)]
+mod tests;

@@ -550,10 +550,6 @@ fn a_pool_has_a_size_and_needs_our_own_process_1() {
 #[test]
 fn parts_that_come_later_say_so() {
   later(
-    json!({ "network": { "mode": "allowlist", "allowedDomains": ["example.com"] } }),
-    "Option network.mode \"allowlist\" is not supported by this version; use \"deny\".",
-  );
-  later(
     json!({ "checkpointMs": 1000 }),
     "Option checkpointMs is not supported by this version; leave it out.",
   );

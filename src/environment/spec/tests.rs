@@ -240,3 +240,26 @@ fn gaps_are_named() {
 fn names_are_hashes() {
   assert_eq!(container_name(&"ab".repeat(32)), "zhivex-sandbox-abababababababababababab");
 }
+
+#[test]
+fn an_allowlist_has_no_network_with_the_resident_transport_and_its_own_with_the_other() {
+  let options = options(json!({
+    "network": { "mode": "allowlist", "allowedDomains": ["example.com"] }, "env": { "NO_PROXY": "localhost" },
+  }));
+  let spec = spec_of(&options, &ImageInspection::default());
+  assert_eq!((spec.network_mode.as_str(), spec.dns.len()), ("none", 0));
+  for variable in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
+    assert!(spec.env.contains(&format!("{variable}=http://127.0.0.1:3128")), "{variable}");
+  }
+  for variable in ["NO_PROXY=localhost", "no_proxy=", "NODE_USE_ENV_PROXY=1"] {
+    assert!(spec.env.contains(&variable.to_owned()), "{variable}");
+  }
+  let site: Site = "172.18.0.1:3128 172.18.0.0/16".parse().unwrap();
+  let identity =
+    Identity { name: "n".to_owned(), labels: BTreeMap::new(), network: Some(("net".to_owned(), site)) };
+  let spec = container_spec(&options, &ImageInspection::default(), &identity, Carrier::Exec);
+  assert_eq!((spec.network_mode.as_str(), spec.dns), ("net", vec!["127.0.0.1".to_owned()]));
+  assert_eq!(spec.labels[LABEL_PROXY], site.to_string());
+  assert_eq!(spec.sysctls["net.ipv4.ping_group_range"], "1 0");
+  assert!(spec.env.contains(&"HTTP_PROXY=http://172.18.0.1:3128".to_owned()));
+}

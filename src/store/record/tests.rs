@@ -44,8 +44,21 @@ fn no_network_is_absent_and_no_holder_is_null() {
 }
 
 #[test]
+fn what_was_used_of_the_network_comes_back() {
+  let read = lease_record(with("networkUsed", Some(json!({ "requests": 3, "bytes": 4 })))).unwrap();
+  assert_eq!(read.network_used.map(|used| (used.requests, used.bytes)), Some((3, 4)));
+  assert_eq!(lease_record(good()).unwrap().network_used, None);
+}
+
+#[test]
 fn every_flaw_names_its_field() {
   let cases = [
+    ("networkUsed", Some(json!(1)), "networkUsed was 1; it must be an object, or absent"),
+    (
+      "networkUsed",
+      Some(json!({ "requests": 1 })),
+      "networkUsed.bytes was missing; it must be a whole number from 0 to 2^53 - 1",
+    ),
     ("fence", Some(json!(-1)), "fence was -1; it must be a whole number from 0 to 2^53 - 1"),
     ("fence", Some(json!(1.5)), "fence was 1.5; it must be a whole number from 0 to 2^53 - 1"),
     ("fence", Some(json!("1")), "fence was a string; it must be a whole number from 0 to 2^53 - 1"),

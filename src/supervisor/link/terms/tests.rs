@@ -1,7 +1,7 @@
 use super::*;
 use crate::supervisor::wire::{
-  CommandEnd, Exec, Failed, Listed, Listen, NotStarted, Read, ReadFile, RelativePath, SelfTest, StringsBuf, TarDone,
-  TarIn, TarOut, WriteFile, Written,
+  CommandEnd, Exec, Failed, Listed, Listen, NotStarted, Read, ReadFile, RelativePath, SelfTest, StringsBuf,
+  TarDone, TarIn, TarOut, WriteFile, Written,
 };
 
 const PATH: RelativePath<'static> = RelativePath::WORKSPACE;

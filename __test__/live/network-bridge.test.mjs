@@ -1,0 +1,102 @@
+// The network that a run has with the exec transport: made for it, on record, and gone with it, whatever ends it.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { test } from 'node:test'
+import { createMemoryLeaseStore } from '../../index.js'
+import { behindProxy } from '../support/engine-proxy.mjs'
+import { engine, failureOf, lab, runProgram, sh } from '../support/live.mjs'
+import { reaching } from '../support/network.mjs'
+
+const { client, ownerId, environment, containers, leavesNothing } = lab()
+
+const exec = { transport: 'exec' }
+const networks = async () =>
+  (await engine('GET', '/networks')).filter(({ Labels }) => Labels?.['zhivex.sandbox.owner'] === ownerId)
+
+test('it is internal, without IPv6, and in the lease', async () => {
+  const leaseStore = createMemoryLeaseStore()
+  const owner = environment({ ...reaching([443]).options, ...exec, leaseStore })
+  const session = await owner.acquire({ runId: randomUUID() })
+  try {
+    const [network] = await networks()
+    assert.deepEqual([network.Internal, network.EnableIPv6, network.Driver], [true, false, 'bridge'])
+    const [lease] = await leaseStore.list(ownerId)
+    assert.equal(lease.networkId, network.Id)
+    assert.deepEqual((await sh(session, 'cat /proc/net/if_inet6 | grep -v " lo$" || true')).trim(), '')
+  } finally {
+    await session.release({ status: 'completed' })
+    await owner.close()
+  }
+  assert.deepEqual(await networks(), [])
+})
+
+for (const [what, path] of [
+  ['created', /^\/containers\/create/],
+  ['started', /^\/containers\/[^/]+\/start/],
+  ['filled', /^\/containers\/[^/]+\/exec/],
+]) {
+  test(`a container that cannot be ${what} leaves no network`, () =>
+    behindProxy([{ method: 'POST', path, status: 500 }], async proxy => {
+      const workspace = { files: [{ path: 'a', contents: 'a' }] }
+      const owner = environment({ ...reaching([443]).options, ...exec, workspace, socketPath: proxy.socketPath })
+      await failureOf(owner.acquire({ runId: randomUUID() }))
+      await owner.close()
+      assert.deepEqual([await networks(), await containers()], [[], []])
+    }))
+}
+
+test('an engine without a free address range says so, and what to do', () =>
+  behindProxy(
+    [
+      {
+        method: 'POST',
+        path: /^\/networks\/create/,
+        status: 500,
+        message: 'could not find an available, non-overlapping IPv4 address pool among the defaults',
+      },
+    ],
+    async proxy => {
+      const owner = environment({ ...reaching([443]).options, ...exec, socketPath: proxy.socketPath })
+      const error = await failureOf(owner.acquire({ runId: randomUUID() }))
+      assert.equal(error.code, 'LIMIT', error.message)
+      assert.match(error.message, /address range.*docker network prune.*resident transport/s)
+      await owner.close()
+    },
+  ))
+
+test('what a killed host left is swept, the network too', async () => {
+  const network = { mode: 'allowlist', allowedDomains: ['good.test'] }
+  const program = `
+    const mine = api.createDockerSandboxEnvironment({ ...options, transport: 'exec', network: ${JSON.stringify(network)} })
+    await mine.acquire({ runId: ${JSON.stringify(randomUUID())} })
+    process.kill(process.pid, 'SIGKILL')`
+  const { signal, stderr } = await runProgram(ownerId, program)
+  assert.deepEqual([signal, stderr], ['SIGKILL', ''])
+  const [left] = await networks()
+  assert.ok(left)
+  const owner = environment({ ...exec, network })
+  const report = await owner.sweep()
+  if (left.Labels['zhivex.sandbox.maker'] === '') {
+    // A machine without an id cannot know that the process is dead.
+    for (const { Id } of await containers()) await client.removeContainer(Id)
+    await client.removeNetwork(left.Id)
+  } else {
+    assert.deepEqual([report.removedNetworks, report.failures], [[left.Name], []])
+  }
+  await owner.close()
+  assert.deepEqual([await networks(), await containers()], [[], []])
+})
+
+test('a lease that expired takes the network with it', async () => {
+  const owner = environment({ ...reaching([443]).options, ...exec, leaseMs: 300 })
+  const runId = randomUUID()
+  const session = await owner.acquire({ runId })
+  await session.release({ status: 'suspended' })
+  assert.equal((await networks()).length, 1)
+  await new Promise(resolve => setTimeout(resolve, 400))
+  assert.deepEqual((await owner.sweep()).expiredRuns, [runId])
+  assert.deepEqual(await networks(), [])
+  await owner.close()
+})
+
+leavesNothing()
