@@ -1,4 +1,5 @@
-// Throughput of one tunnel through the allowlist proxy, tinyproxy and squid, one after the other on this machine.
+// Throughput of one tunnel, and tunnels a second, through the allowlist proxy, tinyproxy and squid, one after the other on
+// this machine.
 //
 //   cargo build --release --no-default-features --example proxy_tunnel
 //   node benches/proxy.mjs [--bytes N] [--rounds N]
@@ -18,6 +19,8 @@ const { values } = parseArgs({
   options: { bytes: { type: 'string', default: String(2 ** 30) }, rounds: { type: 'string', default: '5' } },
 })
 const program = new URL('../target/release/examples/proxy_tunnel', import.meta.url).pathname
+/** Tunnels that are opened one after the other. */
+const SETUPS = 1000
 const folder = mkdtempSync(join(tmpdir(), 'proxy-bench-'))
 const proxies = { ours, tinyproxy, squid }
 
@@ -40,12 +43,21 @@ async function measure(start) {
     const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8' })
     if (status !== 0) throw new Error(`the load failed: ${stderr}`)
     const [seconds, cpu] = stdout.trim().split(' ').map(Number)
+    // Behind the other one: its connections are not in the throughput's CPU time.
+    const setups = await opened(port, host, origin)
     const memory = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))[1]) / 1024
-    return { seconds, cpu, memory }
+    return { seconds, cpu, memory, setups }
   } finally {
     child.kill('SIGKILL')
     await once(child, 'exit')
   }
+}
+
+async function opened(port, host, origin) {
+  const args = ['setups', port, host, origin, SETUPS].map(String)
+  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8' })
+  if (status !== 0) throw new Error(`opening tunnels failed: ${stderr}`)
+  return Number(stdout)
 }
 
 async function ours(origin) {
@@ -101,12 +113,14 @@ function report(runs) {
   const mib = Number(values.bytes) / 2 ** 20
   console.log(`${mib} MiB through one tunnel, median of ${values.rounds}`)
   for (const [name, all] of Object.entries(runs)) {
-    const [seconds, cpu, memory] = ['seconds', 'cpu', 'memory'].map(key => median(all.map(run => run[key])))
+    const keys = ['seconds', 'cpu', 'memory', 'setups']
+    const [seconds, cpu, memory, setups] = keys.map(key => median(all.map(run => run[key])))
     const figures = [
       `${(mib / seconds).toFixed(0)} MiB/s`,
       `${cpu.toFixed(2)} s CPU`,
       `${(mib / cpu).toFixed(0)} MiB per CPU second`,
       `${memory.toFixed(1)} MiB memory`,
+      `${setups.toFixed(0)} tunnels/s`,
     ]
     console.log(`${name.padEnd(10)} ${figures.join('   ')}`)
   }

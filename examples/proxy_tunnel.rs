@@ -4,6 +4,8 @@
 //!   proxy_tunnel load PROXY_PORT HOST ORIGIN_PORT BYTES PID
 //!                                           moves BYTES from an origin to a client through a proxy, and prints how many
 //!                                           seconds that took and how many seconds of CPU the process PID had
+//!   proxy_tunnel setups PROXY_PORT HOST ORIGIN_PORT COUNT
+//!                                           opens COUNT tunnels one after the other, and prints how many that was a second
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a program for measuring")]
 
 use std::io::{Read, Write};
@@ -40,7 +42,10 @@ fn main() {
     ["load", proxy, host, origin, bytes, pid] => {
       load(proxy.parse().unwrap(), host, origin.parse().unwrap(), bytes.parse().unwrap(), pid);
     }
-    _ => say("usage: proxy_tunnel serve ORIGIN_PORT | load PROXY_PORT HOST ORIGIN_PORT BYTES PID"),
+    ["setups", proxy, host, origin, count] => {
+      setups(proxy.parse().unwrap(), host, origin.parse().unwrap(), count.parse().unwrap());
+    }
+    _ => say("usage: proxy_tunnel serve | load | setups; the file says with what"),
   }
 }
 
@@ -58,6 +63,8 @@ async fn serve(origin: u16) {
     max_bytes_down: max,
     max_network_bytes: max,
     tunnel_lifetime: lifetime,
+    max_requests: max,
+    max_network_requests: max,
     ..Quotas::default()
   };
   let mut parts = ProxyParts::new(policy, quotas, Arc::new(Loopback));
@@ -87,14 +94,7 @@ fn load(proxy: u16, host: &str, origin: u16, bytes: usize, pid: &str) {
     }
   });
   let (begun, cpu) = (Instant::now(), cpu_seconds(pid));
-  let mut stream = TcpStream::connect(("127.0.0.1", proxy)).unwrap();
-  let target = format!("{host}:{origin}");
-  stream.write_all(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").as_bytes()).unwrap();
-  let (mut head, mut byte) = (Vec::new(), [0]);
-  while !head.ends_with(b"\r\n\r\n") {
-    stream.read_exact(&mut byte).expect("the proxy refused");
-    head.push(byte[0]);
-  }
+  let (mut stream, head) = tunnel(proxy, host, origin);
   let (mut got, mut block) = (0, vec![0; 256 * 1024]);
   loop {
     match stream.read(&mut block).unwrap() {
@@ -104,6 +104,34 @@ fn load(proxy: u16, host: &str, origin: u16, bytes: usize, pid: &str) {
   }
   assert_eq!(got, bytes, "{}", String::from_utf8_lossy(&head));
   say(&format!("{} {}", begun.elapsed().as_secs_f64(), cpu_seconds(pid) - cpu));
+}
+
+/// A tunnel that stands, and the reply that said so.
+fn tunnel(proxy: u16, host: &str, origin: u16) -> (TcpStream, Vec<u8>) {
+  let mut stream = TcpStream::connect(("127.0.0.1", proxy)).unwrap();
+  let target = format!("{host}:{origin}");
+  stream.write_all(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").as_bytes()).unwrap();
+  let (mut head, mut byte) = (Vec::new(), [0]);
+  while !head.ends_with(b"\r\n\r\n") {
+    stream.read_exact(&mut byte).expect("the proxy refused");
+    head.push(byte[0]);
+  }
+  (stream, head)
+}
+
+fn setups(proxy: u16, host: &str, origin: u16, count: u32) {
+  let listener = TcpListener::bind(("127.0.0.1", origin)).unwrap();
+  std::thread::spawn(move || while listener.accept().is_ok() {});
+  let begun = Instant::now();
+  for _ in 0..count {
+    let (_stream, head) = tunnel(proxy, host, origin);
+    assert!(
+      head.starts_with(b"HTTP/1.") && head.get(9..12) == Some(b"200"),
+      "{}",
+      String::from_utf8_lossy(&head)
+    );
+  }
+  say(&format!("{}", f64::from(count) / begun.elapsed().as_secs_f64()));
 }
 
 /// User and system time of a process so far (`proc(5)`: fields 14 and 15, counted behind the name in brackets).

@@ -242,7 +242,7 @@ export function fakeBinding(overrides = {}) {
   })
 
   const binding = {
-    abi: () => 5,
+    abi: () => 6,
     errorCodes: () => CODES.split(' '),
     CancelToken,
     InputPipe,

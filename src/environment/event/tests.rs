@@ -138,17 +138,6 @@ fn what_is_of_no_run_as_json() {
       json!({ "type": "swept", "expiredRuns": 0, "removedContainers": 0, "removedNetworks": 4, "failures": 0, "durationMs": 7, "message": "Swept in 7 ms: ended 0 expired runs, removed 0 containers and 4 networks without a lease, 0 failures." }),
     ),
     (
-      told(
-        Kind::NetworkAllowed { host: "a.test".to_owned(), port: 443, rule: "*.test.test".to_owned() },
-        Some("r"),
-      ),
-      json!({ "type": "network_allowed", "host": "a.test", "port": 443, "rule": "*.test.test", "message": "The proxy let run r connect to a.test:443, by the rule *.test.test." }),
-    ),
-    (
-      told(Kind::NetworkRefused { host: None, port: None, status: 400, reason: "No.".to_owned() }, Some("r")),
-      json!({ "type": "network_refused", "status": 400, "reason": "No.", "message": "The proxy refused a request of run r (400): No." }),
-    ),
-    (
       told(Kind::Closed { duration_ms }, None),
       json!({ "type": "closed", "durationMs": 7, "message": "The environment was closed in 7 ms." }),
     ),
@@ -201,4 +190,43 @@ fn a_stores_words_are_not_passed_on_and_what_is_gone_was_not_left() {
   let wanted =
     [event("lease", message("Lease", " or brought up to date")), event("snapshot", message("Snapshot", ""))];
   assert_eq!(*kept.lock().unwrap(), wanted);
+}
+
+#[test]
+fn what_the_proxy_decides_as_json() {
+  let (r, host, rule) = (Some("r"), || "a.b.test".to_owned(), || "*.b.test".to_owned());
+  let table = [
+    (
+      told(Kind::NetworkAllowed { host: host(), port: 443, rule: rule() }, r),
+      json!({ "type": "network_allowed", "host": "a.b.test", "port": 443, "rule": "*.b.test", "runId": "r", "message": "The proxy let run r connect to a.b.test:443, by the rule *.b.test." }),
+    ),
+    (
+      told(Kind::NetworkRefused { host: None, port: None, status: 400, reason: "No.".to_owned() }, r),
+      json!({ "type": "network_refused", "status": 400, "reason": "No.", "runId": "r", "message": "The proxy refused a request of run r (400): No." }),
+    ),
+    (
+      told(
+        Kind::NetworkRefused { host: Some(host()), port: Some(80), status: 403, reason: "No.".to_owned() },
+        r,
+      ),
+      json!({ "type": "network_refused", "host": "a.b.test", "port": 80, "status": 403, "reason": "No.", "runId": "r", "message": "The proxy refused a request of run r to a.b.test:80 (403): No." }),
+    ),
+    (
+      told(
+        Kind::NetworkClosed {
+          host: host(),
+          port: 443,
+          rule: rule(),
+          bytes_up: 1,
+          bytes_down: 2,
+          reason: Some("Why.".to_owned()),
+        },
+        r,
+      ),
+      json!({ "type": "network_closed", "host": "a.b.test", "port": 443, "rule": "*.b.test", "bytesUp": 1, "bytesDown": 2, "reason": "Why.", "runId": "r", "message": "A connection of run r to a.b.test:443 ended: 1 bytes there, 2 bytes back. Cut: Why." }),
+    ),
+  ];
+  for (is, wanted) in table {
+    assert_eq!(is, wanted);
+  }
 }
