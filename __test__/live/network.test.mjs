@@ -6,7 +6,7 @@ import { reaching, serving, webServer } from '../support/network.mjs'
 
 const { environment, inSession, leavesNothing } = lab()
 
-const networks = async () => (await engine('GET', '/networks')).map(({ Name }) => Name).sort()
+const networks = async () => (await engine('GET', '/networks')).map(({ Name }) => Name).toSorted()
 
 test('a program that takes a proxy reaches an allowed host, and an event tells', async () => {
   const server = webServer()
@@ -49,7 +49,7 @@ test('the resident transport makes no network, and the exec transport one that g
   const before = await networks()
   const { options } = reaching([443])
   await inSession(options, async session => {
-    const links = (await sh(session, 'ls /sys/class/net')).trim().split(/\s+/).sort()
+    const links = (await sh(session, 'ls /sys/class/net')).trim().split(/\s+/).toSorted()
     const added = (await networks()).filter(name => !before.includes(name))
     if (transport === 'exec') {
       assert.deepEqual([links, added.length], [['eth0', 'lo'], 1])
