@@ -87,6 +87,9 @@ impl Listing {
     let size = stat.filter(|_| kind == EntryKind::File).map_or(0, |stat| size(&stat));
     let mode = stat.map_or(0, |stat| stat.st_mode & MODE_MASK);
     Entry { kind, mode, size, path: &path }.write(&mut self.waiting);
+    if kind != EntryKind::Directory {
+      self.walk.pass_over(name);
+    }
     self.entries += 1;
   }
 

@@ -110,7 +110,11 @@ impl Packing {
 
   // An entry that is gone or closed is left out and counted; it must not end the whole.
   fn add(&mut self, name: &[u8], context: &mut Context<'_>) -> Result<(), Reply> {
-    match self.describe(name, context) {
+    let described = self.describe(name, context);
+    if !matches!(&described, Ok(Some((entry, _))) if entry.kind == EntryKind::Directory) {
+      self.walk.pass_over(name);
+    }
+    match described {
       Ok(Some((entry, body))) => {
         self.done.entries += 1;
         let cost = entry.size.saturating_add(3 * 512);

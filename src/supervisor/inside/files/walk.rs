@@ -89,6 +89,19 @@ impl Walk {
     self.levels.last().map(|level| (level.fd.as_fd(), self.path.as_slice()))
   }
 
+  /// The entry that came last is no directory, or not any more, and is on record as what it is: it is not entered whatever
+  /// becomes of it. Else there would be entries below something that is no directory.
+  pub fn pass_over(&mut self, name: &[u8]) {
+    let Some(level) = self.levels.last_mut() else { return };
+    let key = [name, b"/"].concat();
+    // They are in descending order.
+    if let Ok(place) = level.keys.binary_search_by(|other| key.as_slice().cmp(other)) {
+      level.keys.remove(place);
+      self.names -= 1;
+      self.bytes -= key.len();
+    }
+  }
+
   /// Goes on: at most one buffer of names, or one entry.
   pub fn step(&mut self, workspace: &Workspace) -> Result<Walked, Errno> {
     let Some(level) = self.levels.last() else { return Ok(Walked::End) };
@@ -119,6 +132,11 @@ impl Walk {
       };
       let Some(entry) = entry else {
         level.keys.sort_unstable_by(|one, other| other.cmp(one));
+        // A name that is taken away and given again while it is read comes twice on some file systems.
+        let (count, bytes) = (level.keys.len(), length(&level.keys));
+        level.keys.dedup();
+        self.names -= count - level.keys.len();
+        self.bytes -= bytes - length(&level.keys);
         level.is_read = true;
         return Ok(());
       };
@@ -176,6 +194,10 @@ impl Walk {
   }
 }
 
+fn length(keys: &[Box<[u8]>]) -> usize {
+  keys.iter().map(|key| key.len()).sum()
+}
+
 fn is_directory(directory: &OwnedFd, entry: &rustix::fs::RawDirEntry<'_>) -> bool {
   match entry.file_type() {
     FileType::Unknown => rustix::fs::statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
@@ -222,6 +244,62 @@ mod tests {
       }
     };
     assert_eq!(walked(root.path(), remove).unwrap(), ["a", "a/x", "b", "b/c", "d", "d/z"]);
+  }
+
+  #[test]
+  fn what_was_no_directory_is_not_entered_when_it_is_one_again() {
+    let root = tempfile::tempdir().unwrap();
+    for path in ["a/x", "a.b", "b/y"] {
+      let path = root.path().join(path);
+      std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+      std::fs::write(path, "").unwrap();
+    }
+    let workspace = Workspace::open(root.path().as_os_str()).unwrap();
+    let mut walk = Walk::new(&workspace, RelativePath::WORKSPACE, 8).unwrap();
+    let mut found = Vec::new();
+    loop {
+      match walk.step(&workspace).unwrap() {
+        Walked::Busy => {}
+        Walked::Entry(name) => {
+          if *name == *b"a" || *name == *b"a.b" {
+            walk.pass_over(&name);
+          }
+          let (_, parents) = walk.directory().unwrap();
+          found.push(String::from_utf8([parents, &name].concat()).unwrap());
+        }
+        Walked::End => break,
+      }
+    }
+    assert_eq!(found, ["a", "a.b", "b", "b/y"]);
+    assert_eq!((walk.names, walk.bytes), (0, 0));
+  }
+
+  #[test]
+  fn a_name_that_is_given_again_while_it_is_read_comes_once() {
+    // In a tmpfs, what is renamed is read again behind what was there; elsewhere this shows nothing.
+    let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let names: Vec<String> = (0..3000).map(|number| format!("{number:0>40}")).collect();
+    for name in &names {
+      std::fs::create_dir(root.path().join(name)).unwrap();
+    }
+    let workspace = Workspace::open(root.path().as_os_str()).unwrap();
+    let mut walk = Walk::new(&workspace, RelativePath::WORKSPACE, 1).unwrap();
+    assert!(matches!(walk.step(&workspace).unwrap(), Walked::Busy));
+    assert!(!walk.levels[0].is_read, "one buffer holds them all");
+    for name in &names {
+      std::fs::rename(root.path().join(name), root.path().join("aside")).unwrap();
+      std::fs::rename(root.path().join("aside"), root.path().join(name)).unwrap();
+    }
+    let mut found = std::collections::BTreeMap::new();
+    loop {
+      match walk.step(&workspace).unwrap() {
+        Walked::Busy => {}
+        Walked::Entry(name) => *found.entry(name).or_insert(0) += 1,
+        Walked::End => break,
+      }
+    }
+    assert_eq!(found.values().max(), Some(&1));
+    assert_eq!((walk.names, walk.bytes), (0, 0));
   }
 
   #[test]
