@@ -451,6 +451,11 @@ export interface SandboxCapabilities {
   readonly outcomes: ExecOutcome[]
   /** No gap between checking a path and using it. */
   readonly raceFreePaths: boolean
+  /**
+   * How connections to the proxy of the allowlist leave the container: over the stream to process 1, and it has no network, or
+   * over a bridge network of its own, over which it may also try what listens on the host. Absent without an allowlist.
+   */
+  readonly network?: 'stream' | 'bridge'
   /** Why it is `exec` although `transport: "auto"` prefers `resident`; not there where it is what was asked for. */
   readonly fallbackReason?: string
 }
