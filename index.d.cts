@@ -1222,7 +1222,7 @@ export interface DockerImageInspection {
  *   `"best-effort"` unless `"enforced"` is asked for. That needs `info`, `inspectImage` and inspections that are the
  *   engine's whole replies, and is checked at every acquire: `UNSUPPORTED` says what is missing.
  * - `createContainer` is passed more than `DockerCreateSpec` has: `name`, `entrypoint`, `hostname`, `ipcMode`, `runtime`,
- *   `sysctls`, `ulimits`, `noHealthcheck` and `noLog`, with the meaning of the Engine API's fields. A client may leave out
+ *   `sysctls`, `dns`, `ulimits`, `noHealthcheck` and `noLog`, with the meaning of the Engine API's fields. A client may leave out
  *   what it does not know, at the price of that protection. Containers that it cannot tell the name of, by `Names` of the
  *   list or `Name` of an inspection, are not removed by a `sweep`.
  * - Commands are killed by this package (they carry `skipTerminate`); the client only stops waiting, at `timeoutMs` and
