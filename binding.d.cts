@@ -330,10 +330,10 @@ export interface OutputPiece {
 
 /**
  * Checks options and puts an environment together; asks nothing of an engine. `blobs` are the contents of files that
- * the options speak of by number; `listener` is called with each event as JSON text; `resolver` looks names up for the
- * allowlist.
+ * the options speak of by number, `surroundings_json` what the process says of engines; `listener` is called with each
+ * event as JSON text; `resolver` looks names up for the allowlist.
  */
-export declare function prepareEnvironment(optionsJson: string, blobs: Array<Uint8Array>, docker?: DockerHandle | undefined | null, leases?: LeaseStoreHandle | undefined | null, snapshots?: SnapshotStoreHandle | undefined | null, listener?: ((arg: string) => void) | undefined | null, resolver?: ResolverHandle | undefined | null): Outcome<EnvironmentHandle>
+export declare function prepareEnvironment(optionsJson: string, blobs: Array<Uint8Array>, docker: DockerHandle | undefined | null, surroundingsJson: string, leases?: LeaseStoreHandle | undefined | null, snapshots?: SnapshotStoreHandle | undefined | null, listener?: ((arg: string) => void) | undefined | null, resolver?: ResolverHandle | undefined | null): Outcome<EnvironmentHandle>
 
 /** How a command ended. */
 export interface ProcessReport {

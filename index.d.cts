@@ -263,7 +263,11 @@ export interface EnvironmentOptions {
   ownerId?: string
   /** The engine: a client of this package, or any object of this shape. Default a client for `socketPath`. */
   client?: DockerClient
-  /** The engine's unix socket, where no `client` is given. Default `/var/run/docker.sock`. */
+  /**
+   * The engine's unix socket, where no `client` is given. Default: that of `DOCKER_HOST`, else of the current docker context,
+   * else the first of the usual sockets that somebody listens on (Docker, rootless Docker, Docker Desktop, Colima, OrbStack,
+   * Podman). It is looked for at the first call that needs an engine; where none is found, the error lists what was tried.
+   */
   socketPath?: string
   /** Where leases are kept: a store of this package, or any object of this shape. Default in memory. */
   leaseStore?: LeaseStore
@@ -447,6 +451,11 @@ export interface SandboxCapabilities {
   readonly outcomes: ExecOutcome[]
   /** No gap between checking a path and using it. */
   readonly raceFreePaths: boolean
+  /**
+   * How connections to the proxy of the allowlist leave the container: over the stream to process 1, and it has no network, or
+   * over a bridge network of its own, over which it may also try what listens on the host. Absent without an allowlist.
+   */
+  readonly network?: 'stream' | 'bridge'
   /** Why it is `exec` although `transport: "auto"` prefers `resident`; not there where it is what was asked for. */
   readonly fallbackReason?: string
 }
@@ -1213,7 +1222,7 @@ export interface DockerImageInspection {
  *   `"best-effort"` unless `"enforced"` is asked for. That needs `info`, `inspectImage` and inspections that are the
  *   engine's whole replies, and is checked at every acquire: `UNSUPPORTED` says what is missing.
  * - `createContainer` is passed more than `DockerCreateSpec` has: `name`, `entrypoint`, `hostname`, `ipcMode`, `runtime`,
- *   `sysctls`, `ulimits`, `noHealthcheck` and `noLog`, with the meaning of the Engine API's fields. A client may leave out
+ *   `sysctls`, `dns`, `ulimits`, `noHealthcheck` and `noLog`, with the meaning of the Engine API's fields. A client may leave out
  *   what it does not know, at the price of that protection. Containers that it cannot tell the name of, by `Names` of the
  *   list or `Name` of an inspection, are not removed by a `sweep`.
  * - Commands are killed by this package (they carry `skipTerminate`); the client only stops waiting, at `timeoutMs` and
@@ -1292,7 +1301,7 @@ export interface SandboxDockerClient extends DockerClient {
 
 /** Options of `createNodeDockerClient`. */
 export interface NodeDockerClientOptions {
-  /** The engine's unix socket. Default `/var/run/docker.sock`. */
+  /** The engine's unix socket. Default: looked for, as for `socketPath` of an environment. */
   socketPath?: string
   /** `"v1.41"` or `"1.41"`. Default: negotiated with the engine, once. */
   apiVersion?: string

@@ -19,7 +19,7 @@ const workspace = { id: 'w' }
 function faked(onEvent, overrides) {
   const { binding, calls } = fakeBinding(overrides)
   const environment = createApi(binding).createDockerSandboxEnvironment({ workspace, onEvent })
-  const [, json, , , , , hear] = calls.find(([name]) => name === 'prepareEnvironment')
+  const [, json, , , , , , hear] = calls.find(([name]) => name === 'prepareEnvironment')
   return { environment, json, hear }
 }
 
@@ -193,7 +193,7 @@ test('an environment goes although its listener mentions it, and what the native
   const gone = { environments: 0, callbacks: 0 }
   const registry = new FinalizationRegistry(what => gone[what]++)
   const prepareEnvironment = (...args) => {
-    registry.register(args[5], 'callbacks')
+    registry.register(args[6], 'callbacks')
     return native.prepareEnvironment(...args)
   }
   const api = createApi({ ...native, prepareEnvironment })

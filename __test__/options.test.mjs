@@ -10,7 +10,7 @@ const { createApi } = require('../js/create.cjs')
 function prepared(options) {
   const { binding, calls } = fakeBinding()
   createApi(binding).createDockerSandboxEnvironment(options)
-  const [, json, blobs, docker, leases, snapshots] = calls.find(([name]) => name === 'prepareEnvironment')
+  const [, json, blobs, docker, , leases, snapshots] = calls.find(([name]) => name === 'prepareEnvironment')
   return { encoded: JSON.parse(json), blobs, docker, leases, snapshots }
 }
 
@@ -173,7 +173,7 @@ test('our own clients and stores cross as their handles', () => {
     leaseStore: api.createMemoryLeaseStore(),
     snapshotStore: api.createMemorySnapshotStore(),
   })
-  const [, json, , docker, leases, snapshots] = calls.find(([name]) => name === 'prepareEnvironment')
+  const [, json, , docker, , leases, snapshots] = calls.find(([name]) => name === 'prepareEnvironment')
   assert.equal(json, '{"workspace":{"id":"w"}}')
   assert.equal(docker.kind(), 'memory')
   assert.equal(typeof docker.putArchiveStream, 'function')

@@ -49,6 +49,7 @@ test('the resident transport makes no network, and the exec transport one that g
   const before = await networks()
   const { options } = reaching([443])
   await inSession(options, async session => {
+    assert.equal(session.capabilities.network, transport === 'exec' ? 'bridge' : 'stream')
     const links = (await sh(session, 'ls /sys/class/net')).trim().split(/\s+/).toSorted()
     const added = (await networks()).filter(name => !before.includes(name))
     if (transport === 'exec') {
@@ -79,6 +80,7 @@ test('commands have the variables by which programs find a proxy', async () => {
 
 test('without an allowlist nothing listens, and there is no variable', async () => {
   await inSession({}, async session => {
+    assert.equal(session.capabilities.network, undefined)
     assert.equal(await sh(session, 'env | grep -ic proxy || true'), '0\n')
     assert.match(await sh(session, 'wget -O - http://127.0.0.1:3128/ 2>&1 || true'), /refused/)
   })

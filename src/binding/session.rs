@@ -129,6 +129,8 @@ struct CapabilitiesJson<'a> {
   outcomes: Vec<&'static str>,
   race_free_paths: bool,
   #[serde(skip_serializing_if = "Option::is_none")]
+  network: Option<&'static str>,
+  #[serde(skip_serializing_if = "Option::is_none")]
   fallback_reason: Option<&'a str>,
 }
 
@@ -154,6 +156,7 @@ impl SessionHandle {
       transport: found.transport,
       outcomes: found.outcomes.iter().map(|outcome| outcome.as_str()).collect(),
       race_free_paths: found.race_free_paths,
+      network: self.session.network(),
       fallback_reason: self.session.instead(),
     };
     json!(capabilities).to_string()

@@ -107,6 +107,13 @@ impl Session {
     &self.0.run_id
   }
 
+  /// How connections to the proxy of its allowlist leave the container: `stream`, and it has no network, or `bridge`. `None`
+  /// without an allowlist.
+  pub fn network(&self) -> Option<&'static str> {
+    let transport = self.0.sandbox.capabilities().transport;
+    self.0.serving.as_ref().map(|_| if transport == "resident" { "stream" } else { "bridge" })
+  }
+
   /// What the run has used of its network budgets by now; `None` without an allowlist.
   pub(super) fn network_used(&self) -> Option<NetworkUsed> {
     self.0.serving.as_ref().map(Serving::used)

@@ -99,7 +99,7 @@ impl Peer {
 
   /// The next request that opens an operation. Heartbeats before it are answered.
   pub async fn request(&mut self) -> Option<(u64, Kind)> {
-    self.until(|kind| (Kind::ReadFile as u8..=Kind::SelfTest as u8).contains(&(kind as u8))).await
+    self.until(|kind| (Kind::ReadFile as u8..=Kind::Listen as u8).contains(&(kind as u8))).await
   }
 
   /// The next frame of a kind.

@@ -82,8 +82,9 @@ struct Life(Arc<Shared>);
 
 impl Drop for Life {
   fn drop(&mut self) {
-    self.0.outgoing.close();
+    // Whoever the others wake finds it cancelled.
     self.0.life.cancel();
+    self.0.outgoing.close();
     self.0.channels.close();
   }
 }
@@ -259,8 +260,9 @@ impl Shared {
   /// Ends the link: every operation learns why.
   fn break_off(&self, error: Error) {
     let reason = self.broken.get_or_init(|| error).clone();
-    self.outgoing.close();
+    // Whoever the others wake finds it cancelled.
     self.life.cancel();
+    self.outgoing.close();
     self.channels.close();
     let mut slots = self.slots();
     if let Some(welcome) = slots.welcome.take() {
