@@ -172,6 +172,8 @@ export declare class SessionHandle {
   readFileStream(path: string, offset?: number | undefined | null, limit?: number | undefined | null, token?: CancelToken | undefined | null): Promise<Failure | FileDownload>
   /** Begins to write a file that comes piece by piece. */
   writeFileStream(path: string, mode?: number | undefined | null, token?: CancelToken | undefined | null): Outcome<FileUpload>
+  /** Saves the workspace; what is known of the snapshot, as JSON. */
+  snapshot(token?: CancelToken | undefined | null): Promise<Failure | string>
   /** True once `release` was called. */
   isReleased(): boolean
   /** Ends the session. Never fails; resolves to what could not be done, for events. */

@@ -244,9 +244,15 @@ export interface EnvironmentOptions {
   env?: Record<string, string>
   /** How long an untouched run is kept, in milliseconds, at most 365 days. Default 900,000 (15 minutes). */
   leaseMs?: number
-  /** What a keeping release saves: a tar of the workspace, or that and a committed image. Default `"tar"`. */
+  /**
+   * What a snapshot is: a tar of the workspace, or that and an image of the container, for whoever looks into it later: a
+   * run is always restored from the tar, since a workspace is no part of an image. Default `"tar"`.
+   */
   snapshot?: 'tar' | 'docker-commit'
-  /** Save the workspace of a held run this often, in milliseconds. Default never. */
+  /**
+   * Save the workspace of a held run this often, in milliseconds, 1 to 86,400,000 (a day), where it may have changed.
+   * Default never. Each one reads the whole workspace. What fails is told by `snapshot_failed`, and tried again.
+   */
   checkpointMs?: number
   /**
    * `"enforced"` fails where the engine cannot enforce a control. Default with a real engine `"enforced"`, with the
@@ -391,8 +397,14 @@ export interface SweepReport {
   expiredRuns: string[]
   /** Names of removed containers that no lease held. */
   removedContainers: string[]
-  /** Names of networks that no lease held and that were removed. Absent where none was. */
-  removedNetworks?: string[]
+  /** Names of removed networks that no lease held. */
+  removedNetworks: string[]
+  /** Ids of removed images of `snapshot: "docker-commit"` that no lease had on record. */
+  removedImages: string[]
+  /** Names of removed volumes: of supervisors of other versions of this package, which no container had. */
+  removedVolumes: string[]
+  /** Names of temporary files that were removed from the snapshot store's directory: left by processes that died. */
+  removedFiles: string[]
   /** What should have been removed and could not be, with the reason; the next sweep tries again. */
   failures: string[]
 }
@@ -409,7 +421,11 @@ export interface SandboxEnvironment extends AsyncDisposableLike {
    * `DOCKER_API`, `UNSUPPORTED`, `CONFIG_INVALID` (the request), `CANCELLED`, `RELEASED` (closed).
    */
   acquire(request: AcquireRequest): Promise<SandboxSession>
-  /** Ends this owner's expired leases and removes what carries its labels and belongs to no live run. */
+  /**
+   * Ends this owner's expired leases and removes what it has on the engine that belongs to no run. Never another owner's or
+   * another environment's, nor what a live process may be about to put on record: what a process of this host made that has
+   * ended is removed at once; where that cannot be told, after two minutes.
+   */
   sweep(options?: { signal?: Signal }): Promise<SweepReport>
   /** Lets go of the engine and empties the pool. Runs that are held stay as they are. */
   close(): Promise<void>
@@ -668,7 +684,12 @@ export interface SandboxSession extends AsyncDisposableLike {
    * open for `write`. `LIMIT`, here and from `exec`: processes without a time limit have all places.
    */
   spawn(request: ExecRequest): Promise<SandboxProcess>
-  /** Saves the workspace now. `UNSUPPORTED` as yet. */
+  /**
+   * Saves the workspace now, as a keeping release does; commands that run meanwhile are in it as far as they came. Where
+   * nothing can have changed since the last snapshot, that one is kept and no new tar is made. Never two at once: the second
+   * waits for the first. `CONTAINER_LOST`, `LIMIT`, `SNAPSHOT_INVALID` (names or sizes that no archive may have),
+   * `CANCELLED`, `RELEASED`, and what the store rejects with; the snapshot before stays then.
+   */
   snapshot(options?: { signal?: Signal }): Promise<SnapshotMeta>
   /**
    * Reads a file of any size piece by piece; `limits.maxFileBytes` does not count. Errors as of `readFile`; `UNSUPPORTED`
@@ -822,7 +843,7 @@ export interface ContainerLostEvent extends RunEventOf<'container_lost'> {
   readonly reason: string
 }
 
-/** A release saved the workspace. */
+/** The workspace was saved: by a keeping release, `snapshot()`, or every `checkpointMs`. */
 export interface SnapshotSavedEvent extends RunEventOf<'snapshot_saved'> {
   /** Size of the tar in bytes. */
   readonly bytes: number
@@ -830,7 +851,10 @@ export interface SnapshotSavedEvent extends RunEventOf<'snapshot_saved'> {
   readonly durationMs: number
 }
 
-/** A release could not save the workspace. The run is kept; if its container is lost, so is its work. */
+/**
+ * The workspace could not be saved, or, with `snapshot: "docker-commit"`, no image be made. The run is kept; if its container is
+ * lost, so is its work since the last snapshot.
+ */
 export interface SnapshotFailedEvent extends RunEventOf<'snapshot_failed'> {
   /** The code of the error. */
   readonly code: SandboxErrorCode | 'CONFLICT'
@@ -873,7 +897,7 @@ export interface CleanupFailedEvent extends EventOf<'cleanup_failed'> {
   /** The run that had it. Absent for a container that no lease knows. */
   readonly runId?: string
   /** What it is. */
-  readonly resource: 'container' | 'network' | 'image' | 'snapshot' | 'lease'
+  readonly resource: 'container' | 'network' | 'image' | 'volume' | 'snapshot' | 'lease'
   /** Its id or name on the engine; the run's key for a snapshot or lease. */
   readonly id: string
   /** The code of the error. */
@@ -968,7 +992,7 @@ export interface LeaseRecord {
   containerName: string
   /** Its network, if it has one. */
   networkId?: string
-  /** Committed images that are not yet deleted. */
+  /** Committed images that are not yet deleted, the last one last; by name while one is being made. */
   imageIds: string[]
   /** A secret of 256 bits that proves a holder to the container. */
   token: string
@@ -985,8 +1009,10 @@ export interface LeaseRecord {
   networkUsed?: { requests: number; bytes: number }
   /** Status that it was last released with, or `"running"`. */
   status: string
-  /** Whether the snapshot is what the workspace was at the last release. */
+  /** Whether the snapshot is the workspace as it is, or work was done since. */
   snapshotState: 'none' | 'current' | 'stale'
+  /** The `createdAt` of the snapshot that `snapshotState` is about. */
+  snapshotAt?: number
 }
 
 /**

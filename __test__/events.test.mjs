@@ -161,7 +161,9 @@ test('a listener may use the environment that tells it', async () => {
   const session = await environment.acquire({ runId: 'first' })
   await eventually('it is closed', () => types().includes('closed'))
   await assert.rejects(session.list(), { code: 'RELEASED' })
-  assert.deepEqual(results, [{ expiredRuns: [], removedContainers: [], failures: [] }])
+  const [report] = results
+  assert.ok(Object.keys(report).length >= 7)
+  for (const [what, done] of Object.entries(report)) assert.deepEqual(done, [], what)
 })
 
 test('events that find the queue full are counted in the next that is told', async () => {

@@ -280,9 +280,13 @@ test('authorize denies what it cannot understand, and does not throw', async () 
   }
 })
 
-test('what comes later is refused by name', async () => {
+test('snapshot tells what is known of it, and takes a signal and nothing else', async () => {
   const { session } = await start()
-  await assert.rejects(session.snapshot(), { code: 'UNSUPPORTED', message: /session\.snapshot\(\)/ })
+  assert.deepEqual(await session.snapshot(), { runId: 'r', fingerprint: 'sha256:0', createdAt: 7 })
+  await assert.rejects(session.snapshot({ path: 'a' }), { code: 'CONFIG_INVALID', message: /path/ })
+  const reason = new Error('enough')
+  const aborted = session.snapshot({ signal: AbortSignal.abort(reason) })
+  await assert.rejects(aborted, { code: 'CANCELLED', cause: reason })
 })
 
 test('capabilities are frozen data; sweep reports; methods need no this', async () => {

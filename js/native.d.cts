@@ -178,6 +178,7 @@ export interface SessionHandle {
     mode?: number | undefined,
     token?: CancelToken | undefined,
   ): Failure | { path: string; contents: ArchiveUpload }
+  snapshot(token?: CancelToken | undefined): Promise<Failure | string>
   isReleased(): boolean
   release(status: string): Promise<unknown>
 }

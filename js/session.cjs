@@ -95,11 +95,6 @@ function operations(binding, handle) {
   }
 }
 
-/** @param {string} name */
-const notYet = name => async () => {
-  throw new SandboxError('UNSUPPORTED', `session.${name}() is declared but this version cannot do it yet.`)
-}
-
 /**
  * The session that `acquire` returns. Its methods need no `this`.
  * @param {NativeBinding} binding
@@ -132,7 +127,11 @@ function createSession(binding, handle, identity, registry) {
     execStream: async request => operate.execStream(readOptions(request, 'execStream', COMMAND_OPTIONS)),
     /** @param {unknown} request */
     spawn: async request => operate.spawn(readOptions(request, 'spawn', COMMAND_OPTIONS)),
-    snapshot: notYet('snapshot'),
+    /** @param {unknown} [options] */
+    async snapshot(options) {
+      const { signal } = readOptions(options, 'snapshot', ['signal'])
+      return JSON.parse(await withSignal(binding, signal, 'The snapshot', token => handle.snapshot(token)))
+    },
     ...fileStreams(binding, handle),
     /** Leaving an `await using` block ends the run, unless it was released before. */
     [Symbol.asyncDispose]: () => release({ status: 'completed' }),

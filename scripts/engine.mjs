@@ -15,7 +15,7 @@ import { fileURLToPath } from 'node:url'
 import { firstNetwork, unusedBlock } from './lib/address-pool.mjs'
 import { onInterrupt } from './lib/cleanup.mjs'
 import { answers } from './lib/engine-api.mjs'
-import { collectStale, containerdNamespace, takePlace, tearDown } from './lib/engine-home.mjs'
+import { collectStale, containerdNamespace, haltEngine, takePlace, tearDown } from './lib/engine-home.mjs'
 import { until } from './lib/proc.mjs'
 import { PATH, must } from './lib/run.mjs'
 import { findOnPath } from './lib/tools.mjs'
@@ -33,10 +33,11 @@ export function whyNoPrivateEngine() {
 }
 
 /**
- * Starts an engine, loads `images` (names of `IMAGES`) and resolves to `{ socketPath, stop }`. `runtimes` are further ones
- * than runc, as its `daemon.json` has them; unless told otherwise, gVisor where it is installed. `stop()` ends it with its
- * containers and removes all of it; so do a signal to this process and its exit. Rejects with the end of the engine's
- * log when it does not answer within 60 s.
+ * Starts an engine, loads `images` (names of `IMAGES`) and resolves to `{ socketPath, stop, halt, resume }`. `runtimes` are
+ * further ones than runc, as its `daemon.json` has them; unless told otherwise, gVisor where it is installed. `stop()` ends it
+ * with its containers and removes all of it; so do a signal to this process and its exit. `halt(signal)` ends the daemon and
+ * leaves what it has, `resume()` starts it again. Rejects with the end of the engine's log when it does not answer within
+ * 60 s.
  */
 export async function startEngine({ images = [], runtimes = gvisor() } = {}) {
   const reason = whyNoPrivateEngine()
@@ -45,11 +46,12 @@ export async function startEngine({ images = [], runtimes = gvisor() } = {}) {
   const { folder, number } = takePlace()
   const stop = stopper(folder)
   try {
-    const child = await spawnEngine(folder, number, runtimes)
+    const start = await prepareEngine(folder, number, runtimes)
     const socketPath = join(folder, 'docker.sock')
-    await waitForAnswer(child, folder, socketPath)
+    const begin = () => waitForAnswer(start(), folder, socketPath)
+    await begin()
     await loadImages(socketPath, images)
-    return { socketPath, stop }
+    return { socketPath, stop, halt: signal => haltEngine(folder, signal), resume: begin }
   } catch (error) {
     await stop()
     throw error
@@ -62,7 +64,8 @@ function gvisor() {
   return path ? { runsc: { path, runtimeArgs: ['--platform=ptrace', '--ignore-cgroups', '--network=none'] } } : {}
 }
 
-async function spawnEngine(folder, number, runtimes) {
+/** Makes what an engine needs; the function that starts it. */
+async function prepareEngine(folder, number, runtimes) {
   const namespace = containerdNamespace(folder)
   // A configuration of its own, or dockerd would read the machine's /etc/docker/daemon.json.
   writeFileSync(join(folder, 'daemon.json'), JSON.stringify({ runtimes }))
@@ -86,6 +89,10 @@ async function spawnEngine(folder, number, runtimes) {
     `--containerd-plugins-namespace=${namespace}-plugins`,
     '--exec-opt=native.cgroupdriver=cgroupfs',
   ]
+  return () => spawnEngine(folder, args)
+}
+
+function spawnEngine(folder, args) {
   const log = openSync(join(folder, 'dockerd.log'), 'a')
   // setpriv has the kernel end the engine when this process is killed with SIGKILL and cannot do it itself.
   const child = spawn('setpriv', ['--pdeathsig', 'TERM', 'dockerd', ...args], {

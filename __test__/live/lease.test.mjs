@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { createMemoryLeaseStore, createMemorySnapshotStore } from '../../index.js'
-import { BUSYBOX, codeOf, engine, eventually, failureOf, lab, runProgram } from '../support/live.mjs'
+import { BUSYBOX, codeOf, engine, eventually, failureOf, lab, runProgram, swept } from '../support/live.mjs'
 
 const { client, containers, environment, leavesNothing, ownerId } = lab()
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
@@ -55,14 +55,14 @@ test('a sweep ends expired leases of its owner and no other', async () => {
     const session = await owner.acquire({ runId })
     await session.release({ status: 'suspended' })
   }
-  assert.deepEqual(await mine.sweep(), { expiredRuns: [], removedContainers: [], failures: [] })
+  assert.deepEqual(await mine.sweep(), swept())
   await pause(2_100)
-  assert.deepEqual(await mine.sweep(), { expiredRuns: [runs.expired], removedContainers: [], failures: [] })
+  assert.deepEqual(await mine.sweep(), swept({ expiredRuns: [runs.expired] }))
   assert.equal((await containers()).length, 1)
   assert.equal((await client.listContainers(`zhivex.sandbox.owner=${ownerId}-other`)).length, 1)
   assert.deepEqual((await held.list()).entries, [])
   await held.release({ status: 'completed' })
-  assert.deepEqual(await other.sweep(), { expiredRuns: [runs.other], removedContainers: [], failures: [] })
+  assert.deepEqual(await other.sweep(), swept({ expiredRuns: [runs.other] }))
   await Promise.all([mine.close(), other.close()])
 })
 
@@ -74,12 +74,12 @@ async function orphan(runId) {
   const [{ Id }] = await containers()
   const { Config, Name } = await client.inspectContainer(Id)
   // A machine without an id cannot know that the process is dead; then the container is left alone for two minutes.
-  const swept = Config.Labels['zhivex.sandbox.maker'] === '' ? [] : [Name.slice(1)]
-  return { Id, Config, swept }
+  const orphans = Config.Labels['zhivex.sandbox.maker'] === '' ? [] : [Name.slice(1)]
+  return { Id, Config, orphans }
 }
 
 test('a container whose host died is swept, and what only looks like one of ours is not', async () => {
-  const { Id: orphanId, Config, swept } = await orphan(randomUUID())
+  const { Id: orphanId, Config, orphans } = await orphan(randomUUID())
   const create = (name, labels) =>
     engine('POST', `/containers/create?name=${name}`, {
       Image: BUSYBOX,
@@ -104,8 +104,8 @@ test('a container whose host died is swept, and what only looks like one of ours
   try {
     const live = await owner.acquire({ runId: randomUUID() })
     const report = await owner.sweep()
-    assert.deepEqual(report, { expiredRuns: [], removedContainers: swept, failures: [] })
-    if (swept.length === 0) await client.removeContainer(orphanId)
+    assert.deepEqual(report, swept({ removedContainers: orphans }))
+    if (orphans.length === 0) await client.removeContainer(orphanId)
     assert.equal(await codeOf(client.inspectContainer(orphanId)), 'NOT_FOUND')
     for (const { Id } of strangers) assert.equal((await client.inspectContainer(Id)).Id, Id)
     assert.deepEqual((await live.list()).entries, [])
@@ -118,13 +118,13 @@ test('a container whose host died is swept, and what only looks like one of ours
 
 test('a run without a lease whose container still stands is a conflict, until it is swept', async () => {
   const runId = randomUUID()
-  const { Id, swept } = await orphan(runId)
+  const { Id, orphans } = await orphan(runId)
   const owner = environment()
   const error = await failureOf(owner.acquire({ runId }))
   assert.equal(error.name, 'ConflictError')
   assert.match(error.message, /sweep/)
-  assert.deepEqual((await owner.sweep()).removedContainers, swept)
-  if (swept.length === 0) await client.removeContainer(Id)
+  assert.deepEqual((await owner.sweep()).removedContainers, orphans)
+  if (orphans.length === 0) await client.removeContainer(Id)
   const session = await owner.acquire({ runId })
   await session.release({ status: 'completed' })
   await owner.close()

@@ -11,9 +11,11 @@ import { socketPath } from './live.mjs'
 const HEAD_END = '\r\n\r\n'
 
 /**
- * Starts one. A rule is `{ method, path, status, message, body, before, upstream }`: `method` (if any) and `path` (a pattern,
- * without version) say which requests it is for; it refuses them with `status` and `message`, lets `body` change the parsed JSON of the reply,
- * waits for `before`, or passes what the client sends on a raw stream through `upstream()`. Resolves to
+ * Starts one. A rule is `{ method, path, status, message, body, before, after, upstream }`: `method` (if any) and `path` (a
+ * pattern, without version) say which requests it is for; it refuses them with `status` and `message`, lets `body` change the
+ * parsed JSON of the reply, waits for `before` until the engine gets them, which it does not where that is `false`, and for
+ * `after` until the client gets the reply (`(path, method)` both), or passes what the client sends on a raw stream through
+ * `upstream()`. Resolves to
  * `{ socketPath, log, streams, close }`: `log` has `METHOD path` of every request, `streams` the raw streams that are open.
  */
 async function engineProxy(...rules) {
@@ -65,7 +67,7 @@ async function answer(proxy, socket, head, rest) {
     socket.resume().end(reply(rule.status, { message: rule.message ?? 'denied by policy' }))
     return
   }
-  await rule?.before?.(bare)
+  if ((await rule?.before?.(bare, method)) === false) return socket.destroy()
   const engine = connect({ path: socketPath, allowHalfOpen: true })
   engine.on('error', () => socket.destroy())
   socket.on('close', () => engine.destroy())
@@ -83,7 +85,15 @@ async function answer(proxy, socket, head, rest) {
     socket.on('close', () => proxy.streams.delete(socket))
   }
   if (rule?.body) void alter(engine, rule.body, socket)
+  else if (rule?.after) engine.once('data', first => void delay(engine, first, rule.after(bare, method), socket))
   else engine.pipe(socket)
+}
+
+async function delay(engine, first, until, socket) {
+  engine.pause()
+  await until
+  socket.write(first)
+  engine.pipe(socket)
 }
 
 async function alter(engine, change, socket) {

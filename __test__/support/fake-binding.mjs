@@ -180,6 +180,7 @@ export function fakeBinding(overrides = {}) {
             },
           }
         }),
+      snapshot: method('snapshot', async () => '{"runId":"r","fingerprint":"sha256:0","createdAt":7}'),
       isReleased: () => released,
       release: async (...args) => {
         released = true
@@ -242,7 +243,7 @@ export function fakeBinding(overrides = {}) {
   })
 
   const binding = {
-    abi: () => 6,
+    abi: () => 7,
     errorCodes: () => CODES.split(' '),
     CancelToken,
     InputPipe,

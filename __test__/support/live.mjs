@@ -124,6 +124,18 @@ export function engine(method, path, body) {
   })
 }
 
+/** The report of a sweep that did nothing but this. */
+export const swept = (what = {}) => ({
+  expiredRuns: [],
+  removedContainers: [],
+  removedNetworks: [],
+  removedImages: [],
+  removedVolumes: [],
+  removedFiles: [],
+  failures: [],
+  ...what,
+})
+
 /** Runs a shell script in a session; anything but exit code 0 fails the test with what the script said. */
 export async function sh(session, script, options) {
   const result = await session.exec({ command: 'sh', args: ['-c', script], ...options })

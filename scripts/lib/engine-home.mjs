@@ -52,17 +52,7 @@ export async function collectStale() {
 
 /** Stops the engine in `folder` with all that runs under it, unmounts what it mounted and removes the folder. */
 export async function tearDown(folder) {
-  const engine = Number(readIfThere(join(folder, 'dockerd.pid')) || 0)
-  const isOurs = () =>
-    startTime(engine) !== undefined && commandLine(engine).includes(`--data-root=${join(folder, 'data')}`)
-  if (engine && isOurs()) {
-    // First processes ignore SIGTERM, and dockerd would wait 10 s for each.
-    const shims = processesOf(folder)
-    const inside = withDescendants(shims).filter(pid => !shims.includes(pid))
-    for (const pid of inside) signalTo(pid, 'SIGKILL')
-    signalTo(engine, 'SIGTERM')
-    await until(() => !isOurs(), STOP_MS)
-  }
+  await haltEngine(folder, 'SIGTERM')
   // Nothing is left after a clean stop. After a SIGKILL of dockerd the shims and the containers' processes are.
   const orphans = withDescendants(processesOf(folder))
   for (const pid of orphans) signalTo(pid, 'SIGKILL')
@@ -71,6 +61,28 @@ export async function tearDown(folder) {
   await removeBridges(folder)
   removeControlGroups(folder)
   rmSync(folder, { recursive: true, force: true })
+}
+
+/** Ends the daemon in `folder`, if it runs. After `SIGTERM` its containers have ended; after `SIGKILL` they run on. */
+export async function haltEngine(folder, signal) {
+  const engine = Number(readIfThere(join(folder, 'dockerd.pid')) || 0)
+  const isOurs = () =>
+    startTime(engine) !== undefined && commandLine(engine).includes(`--data-root=${join(folder, 'data')}`)
+  if (!engine || !isOurs()) return
+  if (signal === 'SIGTERM') {
+    // First processes ignore SIGTERM, and dockerd would wait 10 s for each.
+    const shims = processesOf(folder)
+    const inside = withDescendants(shims).filter(pid => !shims.includes(pid))
+    for (const pid of inside) signalTo(pid, 'SIGKILL')
+  }
+  const containerd = processesOf(folder).filter(pid => /(^|\/)containerd$/.test(commandLine(pid)[0]))
+  signalTo(engine, signal)
+  await until(() => !isOurs(), STOP_MS)
+  // A daemon that ends has ended it. The next one would wait for one that does not.
+  for (const pid of containerd) signalTo(pid, 'SIGKILL')
+  await until(() => containerd.every(pid => startTime(pid) === undefined), STOP_MS)
+  // One that nobody has waited for yet counts as running there.
+  rmSync(join(folder, 'exec', 'containerd', 'containerd.pid'), { force: true })
 }
 
 // Its containerd and shims. Those of a containerd that is the machine's own are known by the engine's namespace.

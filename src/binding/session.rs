@@ -319,6 +319,13 @@ impl SessionHandle {
     }))
   }
 
+  /// Saves the workspace; what is known of the snapshot, as JSON.
+  #[napi(catch_unwind, ts_return_type = "Promise<Failure | string>")]
+  pub fn snapshot<'env>(&self, env: &'env Env, token: Option<&CancelToken>) -> Promised<'env, String> {
+    let (session, cancel) = (self.session.clone(), cancel_of(token));
+    spawn(env, async move { Ok(json!(session.snapshot(&cancel).await?).to_string()) })
+  }
+
   /// True once `release` was called.
   #[napi(catch_unwind)]
   pub fn is_released(&self) -> bool {

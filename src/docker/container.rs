@@ -13,6 +13,15 @@ use super::model::{ContainerSpec, Inspection, ListedContainer};
 use super::request::{Reply, api_error, encode, engine_message, segment};
 use crate::error::{Error, ErrorCode, Result, fail};
 
+/// Whether a container is frozen while an image is made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+  /// As engines do unless told otherwise.
+  During,
+  /// Its processes go on.
+  Never,
+}
+
 /// How long another removal of the same container may take.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// First pause between two looks whether it is gone; it doubles up to the slowest.
@@ -206,8 +215,10 @@ impl Client {
     repo: &str,
     tag: &str,
     labels: Option<&BTreeMap<String, String>>,
+    pause: Pause,
   ) -> Result<String> {
-    let path = format!("/commit?container={}&repo={}&tag={}", encode(id), encode(repo), encode(tag));
+    let pause = if pause == Pause::Never { "&pause=false" } else { "" };
+    let path = format!("/commit?container={}&repo={}&tag={}{pause}", encode(id), encode(repo), encode(tag));
     let body = labels.map(|labels| json!({ "Labels": labels }));
     Ok(self.json::<Created>(Method::POST, &path, body.as_ref()).await?.id)
   }

@@ -9,7 +9,8 @@ use tokio::sync::mpsc;
 
 use super::client::Client;
 use super::model::{
-  ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedNetwork, Network, PathStat,
+  ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedImage, ListedNetwork,
+  Network, PathStat,
 };
 use crate::cancel::Cancel;
 use crate::error::Result;
@@ -157,12 +158,27 @@ pub trait Engine: Send + Sync {
     tag: &str,
     labels: Option<&BTreeMap<String, String>>,
   ) -> Result<String>;
+  /// The same while its processes go on, where the client can do that: for a container whose root file system nobody writes
+  /// to. Frozen for it, it would be found so by whoever follows a host that dies meanwhile.
+  async fn commit_running(
+    &self,
+    id: &str,
+    repo: &str,
+    tag: &str,
+    labels: &BTreeMap<String, String>,
+  ) -> Result<String> {
+    self.commit_container(id, repo, tag, Some(labels)).await
+  }
   /// What an image brings along; `NOT_FOUND` where it is not on the engine.
   async fn inspect_image(&self, image: &str) -> Result<ImageInspection>;
   /// Fetches an image from its registry.
   async fn pull_image(&self, image: &str, cancel: &Cancel) -> Result<()>;
   /// Removes an image and its tags.
   async fn remove_image(&self, id: &str) -> Result<()>;
+  /// Images with a tag in this repository (a name without a tag); none where the client cannot list images.
+  async fn list_images(&self, _repository: &str) -> Result<Vec<ListedImage>> {
+    Ok(Vec::new())
+  }
   /// Makes an internal bridge network.
   async fn create_network(&self, name: &str) -> Result<Network>;
   /// The same with labels, where the engine knows labels of networks.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::client::Client;
-use super::model::ImageInspection;
+use super::model::{ImageInspection, ListedImage};
 use super::request::{encode, engine_message};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorCode, Result, fail};
@@ -24,6 +24,15 @@ impl Client {
       return Err(fail!(NotFound, "An image without a name was asked for."));
     }
     self.json(Method::GET, &format!("/images/{}/json", encode(image)), None).await
+  }
+
+  pub(super) async fn images(&self, repository: &str) -> Result<Vec<ListedImage>> {
+    let filters = json!({ "reference": [repository] }).to_string();
+    let path = format!("/images/json?filters={}", encode(&filters));
+    let listed: Vec<ListedImage> = self.json(Method::GET, &path, None).await?;
+    // Checked again: an engine that ignored the filter would hand us everybody's.
+    let is_of = |image: &ListedImage| image.repo_tags.iter().any(|tag| is_tag_of(tag, repository));
+    Ok(listed.into_iter().filter(is_of).collect())
   }
 
   pub(super) async fn delete_image(&self, id: &str) -> Result<()> {
@@ -58,6 +67,11 @@ impl Client {
     }
     lines.finish()
   }
+}
+
+/// Whether a `name:tag` is of this repository.
+pub fn is_tag_of(reference: &str, repository: &str) -> bool {
+  reference.strip_prefix(repository).is_some_and(|rest| rest.starts_with(':'))
 }
 
 /// Name and tag of a reference; a digest takes the tag's place (Engine API, `POST /images/create`).

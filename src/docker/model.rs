@@ -203,6 +203,22 @@ pub struct ListedContainer {
   pub state: String,
 }
 
+/// One image of a list.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ListedImage {
+  /// `sha256:…`.
+  pub id: String,
+  /// `name:tag`, each.
+  #[serde(deserialize_with = "null_is_empty")]
+  pub repo_tags: Vec<String>,
+  /// Labels, never null here.
+  #[serde(deserialize_with = "null_is_empty")]
+  pub labels: BTreeMap<String, String>,
+  /// Time of creation in seconds since 1970.
+  pub created: i64,
+}
+
 /// What an archive call says of the path that was asked for: the public `DockerPathStat`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -266,8 +282,8 @@ pub struct EngineInfo {
   pub os_type: String,
 }
 
-fn null_is_empty<'de, D: serde::Deserializer<'de>>(
+fn null_is_empty<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(
   deserializer: D,
-) -> Result<BTreeMap<String, String>, D::Error> {
+) -> Result<T, D::Error> {
   Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

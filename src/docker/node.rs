@@ -6,9 +6,11 @@ use async_trait::async_trait;
 use hyper::Method;
 
 use super::client::Client;
+use super::container::Pause;
 use super::engine::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin};
 use super::model::{
-  ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedNetwork, Network,
+  ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedImage, ListedNetwork,
+  Network,
 };
 use super::request::segment;
 use crate::cancel::Cancel;
@@ -113,7 +115,17 @@ impl Engine for Client {
     tag: &str,
     labels: Option<&BTreeMap<String, String>>,
   ) -> Result<String> {
-    self.commit(id, repo, tag, labels).await
+    self.commit(id, repo, tag, labels, Pause::During).await
+  }
+
+  async fn commit_running(
+    &self,
+    id: &str,
+    repo: &str,
+    tag: &str,
+    labels: &BTreeMap<String, String>,
+  ) -> Result<String> {
+    self.commit(id, repo, tag, Some(labels), Pause::Never).await
   }
 
   async fn inspect_image(&self, image: &str) -> Result<ImageInspection> {
@@ -126,6 +138,10 @@ impl Engine for Client {
 
   async fn remove_image(&self, id: &str) -> Result<()> {
     self.delete_image(id).await
+  }
+
+  async fn list_images(&self, repository: &str) -> Result<Vec<ListedImage>> {
+    self.images(repository).await
   }
 
   async fn create_network(&self, name: &str) -> Result<Network> {

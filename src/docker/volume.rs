@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::client::Client;
-use super::request::{encode, segment};
-use crate::error::Result;
+use super::request::{api_error, encode, segment};
+use crate::error::{Result, fail};
 
 /// What an engine says of a volume.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -44,9 +44,15 @@ impl Client {
     self.json(Method::GET, &format!("/volumes/{}", segment(name)?), None).await
   }
 
-  /// Removes a volume that no container has; one in use is refused by the engine.
+  /// Removes a volume that no container has, running or not; `CONFLICT` where one has it.
   pub async fn remove_volume(&self, name: &str) -> Result<()> {
-    self.expect(Method::DELETE, &format!("/volumes/{}", segment(name)?), None).await.map(drop)
+    let path = format!("/volumes/{}", segment(name)?);
+    let reply = self.call(Method::DELETE, &path, None).await?;
+    match reply.status {
+      status if status.is_success() => Ok(()),
+      StatusCode::CONFLICT => Err(fail!(Conflict, "Volume {name} is in use.")),
+      _ => Err(api_error(&Method::DELETE, &path, &reply)),
+    }
   }
 
   /// Volumes with this label (`name` or `name=value`), checked again on our side.

@@ -16,7 +16,7 @@ use super::pool;
 use super::release::claim_and_remove;
 use super::session::Session;
 use super::silence::is_free;
-use super::snapshot;
+use super::snapshot::{self, Found};
 use super::spec;
 use super::status;
 use crate::cancel::{Cancel, cancelled};
@@ -111,6 +111,7 @@ async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Sessi
       expires_at: core.expiry(),
       status: status::RUNNING.to_owned(),
       snapshot_state: SnapshotState::None,
+      snapshot_at: None,
       extra: serde_json::Map::new(),
     };
     if core.leases.save(&record, None).await? { Ok(record) } else { Err(held(run.id)) }
@@ -165,15 +166,13 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
     }
   };
   cancel.check(WHAT)?;
-  // The workspace may change from now on.
-  let kept = record.snapshot_state;
-  let record = take_over(core, LeaseRecord { snapshot_state: outdated(kept), ..record }).await?;
+  let record = take_over(core, record).await?;
   let taken = beating(core, &record, continue_in(core, &found, carrier, &record, before)).await;
   match taken {
     Ok(taken) if cancel.is_cancelled() => {
       // Nothing was done in it: whoever asks next finds it as it was.
       taken.sandbox.detach();
-      hand_over(core, LeaseRecord { holder: None, snapshot_state: kept, ..record }).await;
+      hand_over(core, LeaseRecord { holder: None, ..record }).await;
       Err(cancelled(WHAT))
     }
     Ok(taken) => {
@@ -181,11 +180,10 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
       Ok((Session::open(core, record, taken, None), how))
     }
     // Nothing was done in it since its snapshot: what does not answer is not needed.
-    Err(error) if kept == SnapshotState::Current && is_of_transport(&error) => {
+    Err(error) if record.snapshot_state == SnapshotState::Current && is_of_transport(&error) => {
       let (code, reason) = (error.code().as_str(), error.message().to_owned());
       core.events.emit(Some(&record.run_id), || Kind::ContainerLost { code, reason });
       // The restore takes the run over by itself; should it fail before that, the next acquire need not wait for us.
-      let record = LeaseRecord { snapshot_state: kept, ..record };
       give_up(core, record.clone()).await;
       restore(core, record, "does not answer", cancel).await
     }
@@ -210,13 +208,6 @@ async fn continue_in(
     taken.sandbox.kill_all().await?;
   }
   Ok(taken)
-}
-
-const fn outdated(state: SnapshotState) -> SnapshotState {
-  match state {
-    SnapshotState::None => SnapshotState::None,
-    SnapshotState::Current | SnapshotState::Stale => SnapshotState::Stale,
-  }
 }
 
 /// Leaves a run that was taken over, and could not be made ready, to the next holder, to whom this one is dead.
@@ -289,23 +280,10 @@ async fn restore(
   why: &str,
   cancel: &Cancel,
 ) -> Result<(Session, How)> {
-  let run = &record.run_id;
-  match record.snapshot_state {
-    SnapshotState::None => {
-      return Err(fail!(
-        ContainerLost,
-        "The container of run {run} {why} and it has no snapshot. Its workspace cannot be restored; start a new run."
-      ));
-    }
-    SnapshotState::Stale => {
-      return Err(fail!(
-        SnapshotInvalid,
-        "The container of run {run} {why}, and its snapshot is older than its last work. It is not restored; start a new run."
-      ));
-    }
-    SnapshotState::Current => {}
-  }
-  let tar = snapshot::load(core, &record, why).await?;
+  let tar = match snapshot::find(core, &record, why).await? {
+    Found::Current(tar) => tar,
+    Found::Older(taken) => return Err(give_up_work(core, record, why, taken).await),
+  };
   // The snapshot stays current until the new container is on record: whatever ends this, the next acquire can try again.
   let record = take_over(core, record).await?;
   let made = beating(core, &record, rebuild(core, &record, tar, cancel)).await;
@@ -326,6 +304,29 @@ async fn restore(
       give_up(core, record).await;
       Err(error)
     }
+  }
+}
+
+/// A snapshot that is older than the run's last work takes the place of that only where somebody knows: this acquire says
+/// so, and the next one goes on from it.
+async fn give_up_work(core: &Core, record: LeaseRecord, why: &str, taken: u64) -> Error {
+  let (run, fence) = (record.run_id.clone(), record.fence);
+  let record = LeaseRecord {
+    // Whoever held it, and may hang, has lost it.
+    fence: fence + 1,
+    holder: None,
+    snapshot_state: SnapshotState::Current,
+    snapshot_at: Some(taken),
+    ..record
+  };
+  match core.leases.save(&record, Some(fence)).await {
+    Ok(true) => fail!(
+      SnapshotInvalid,
+      "The container of run {run} {why}, and its snapshot, taken {} s ago, is older than its last work, which is lost. Acquire the run again to go on from that snapshot, or start a new run.",
+      now_ms().saturating_sub(taken) / 1000
+    ),
+    Ok(false) => held(&run),
+    Err(error) => error,
   }
 }
 
@@ -352,7 +353,6 @@ async fn put_on_record(core: &Core, record: &LeaseRecord, made: &NewContainer) -
     network_id: made.network_id.clone(),
     holder: Some(core.host.holder()?),
     expires_at: core.expiry(),
-    snapshot_state: SnapshotState::Stale,
     ..record.clone()
   };
   if core.leases.save(&record, Some(record.fence)).await? { Ok(record) } else { Err(held(&record.run_id)) }

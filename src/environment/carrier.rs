@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::core::Core;
 use super::event::Kind;
 use super::options::Transport;
+use super::spec::LABEL_MAKER;
 use crate::docker::model::ImageInspection;
 use crate::error::{Error, ErrorCode, Result, fail};
 use crate::supervisor::embedded::{Binary, binary};
@@ -171,7 +172,8 @@ pub async fn prepare(core: &Core, carrier: Carrier, container: &str) -> Result<(
   if locked(&core.residency.verified).as_ref() == Some(&volume) {
     return Ok(());
   }
-  volume::prepare(client, binary, container, &core.options.image).await?;
+  let maker = core.host.maker();
+  volume::prepare(client, binary, container, &core.options.image, (LABEL_MAKER, &maker)).await?;
   *locked(&core.residency.verified) = Some(volume);
   Ok(())
 }

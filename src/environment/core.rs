@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::carrier::Residency;
 use super::event::{Events, Kind, millis};
-use super::host::Host;
+use super::host::{Host, OpenMark};
 use super::manifest::manifest;
 use super::network;
 use super::options::{Assurance, Options, Pull};
@@ -59,6 +59,7 @@ pub struct Core {
   pub owner_id: String,
   /// This process.
   pub host: Host,
+  open: OpenMark,
   /// Cancelled by `close`.
   pub closed: Cancel,
   /// What `close` waits for: acquires under way, and the heartbeats of open sessions.
@@ -86,7 +87,7 @@ impl Core {
       Some(owner_id) => owner_id.clone(),
       None => random::hex::<32>()?,
     };
-    let manifest = manifest(&options);
+    let (manifest, host) = (manifest(&options), Host::current());
     let proxy = network::proxy(&options, &events, resolver);
     Ok(Self {
       options,
@@ -95,7 +96,8 @@ impl Core {
       snapshots,
       events,
       owner_id,
-      host: Host::current(),
+      open: host.open(),
+      host,
       closed: Cancel::new(),
       beats: TaskTracker::new(),
       residency: Residency::default(),
@@ -153,6 +155,7 @@ impl Core {
     self.beats.close();
     self.beats.wait().await;
     pool::empty(self).await;
+    self.open.close();
     if !again {
       self.events.emit(None, || Kind::Closed { duration_ms: millis(begun) });
     }

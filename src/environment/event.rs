@@ -78,8 +78,10 @@ impl Events {
     }
     self.emit(run, || {
       let reason = match resource {
-        Resource::Container | Resource::Network | Resource::Image => Some(shown(error.message()).to_owned()),
         Resource::Snapshot | Resource::Lease => None,
+        Resource::Container | Resource::Network | Resource::Image | Resource::Volume => {
+          Some(shown(error.message()).to_owned())
+        }
       };
       Kind::CleanupFailed { resource, id: id.to_owned(), code: error.code().as_str(), reason }
     });

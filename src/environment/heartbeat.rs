@@ -141,6 +141,44 @@ async fn write_beat(core: &Core, record: &mut LeaseRecord) -> Result<bool> {
   core.leases.save(record, Some(record.fence)).await
 }
 
+/// As [`beating`], for a session that is being released: its lease may be changed by the work.
+pub async fn beating_session<T>(session: &Session, work: impl Future<Output = T>) -> T {
+  let mut beat = interval(beat_interval(session.core()));
+  beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+  beat.tick().await;
+  let (mut held, mut row) = (true, Row::default());
+  let once = || async {
+    let mut record = session.record().lock().await;
+    write_beat(session.core(), &mut record).await
+  };
+  tokio::pin!(work);
+  loop {
+    // Within one turn the work goes on while a beat is written, which may wait for it.
+    tokio::select! {
+      biased;
+      result = &mut work => return result,
+      _ = beat.tick(), if held => {}
+    }
+    let mut beating = std::pin::pin!(once());
+    let beaten = tokio::select! {
+      biased;
+      result = &mut work => {
+        // A write that nobody waits for may come after the next one.
+        let _ended = beating.await;
+        return result;
+      }
+      beaten = &mut beating => beaten,
+    };
+    match beaten {
+      Ok(still) => {
+        held = still;
+        row.went_well();
+      }
+      Err(error) => row.failed(session.core(), session.run_id(), &error),
+    }
+  }
+}
+
 /// Runs `work` to its end, in which no session beats for the lease: without a sign of life for so long, another process
 /// would take the run over in the middle. It goes on where the lease is lost all the same, since what it made must still
 /// be removed; the next write of the lease tells.

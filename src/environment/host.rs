@@ -1,6 +1,10 @@
 //! Who this process is, and whether another holder still lives: boot id, process id and start time together, since a
 //! process id alone is used again.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use sha2::{Digest, Sha256};
 
 use crate::clock::now_ms;
@@ -9,14 +13,14 @@ use crate::limits::HOLDER_SILENCE;
 use crate::random;
 use crate::store::lease::Holder;
 
-/// The process that made a container, as far as this one can tell.
+/// Who made a container, as far as this environment can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
-  /// It has ended.
+  /// A process that has ended.
   Dead,
-  /// It runs, and is another one than this.
+  /// Another process that runs, or another environment of this one that is open.
   Alive,
-  /// It is this one, or one of another host, or nobody knows.
+  /// This environment, one of this process that is closed, or a process of another host; or nobody knows.
   Unknown,
 }
 
@@ -31,18 +35,45 @@ pub enum Previous {
   Silent,
 }
 
-/// This process, as a holder of leases.
+/// This process, as a holder of leases, and one environment of it, as a maker of containers.
 #[derive(Clone, Debug)]
 pub struct Host {
   host_id: String,
   boot_id: String,
   pid: u32,
   start_time: u64,
+  environment: u64,
+}
+
+/// The environments of this process that are open, by number. Their leases may be in stores of their own.
+static OPEN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+fn open() -> MutexGuard<'static, BTreeSet<u64>> {
+  // No code panics while it holds the lock, and a set is whole between two changes.
+  OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An environment is open until this is dropped or closed.
+#[derive(Debug)]
+pub struct OpenMark(u64);
+
+impl OpenMark {
+  /// Nothing is made any more.
+  pub fn close(&self) {
+    open().remove(&self.0);
+  }
+}
+
+impl Drop for OpenMark {
+  fn drop(&mut self) {
+    self.close();
+  }
 }
 
 impl Host {
-  /// Reads what the system says of this process.
+  /// Reads what the system says of this process, for a new environment of it.
   pub fn current() -> Self {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
     let read =
       |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
     let pid = std::process::id();
@@ -53,7 +84,14 @@ impl Host {
       boot_id: read("/proc/sys/kernel/random/boot_id"),
       pid,
       start_time: start_time(pid).unwrap_or(0),
+      environment: NEXT.fetch_add(1, Ordering::Relaxed),
     }
+  }
+
+  /// From now on other environments of this process leave to this one what it made.
+  pub fn open(&self) -> OpenMark {
+    open().insert(self.environment);
+    OpenMark(self.environment)
   }
 
   /// A new holder of this process, with a heartbeat now.
@@ -68,21 +106,34 @@ impl Host {
     })
   }
 
-  /// This process as a container's label names it; empty where it cannot be told from others. A machine's id is not for
+  /// This environment as a container's label names it; empty where it cannot be told from others. A machine's id is not for
   /// everybody to read (machine-id(5)), so the label has hashes.
   pub fn maker(&self) -> String {
     if self.is_unknown() {
       return String::new();
     }
+    format!("{}:{}", self.process(), self.environment)
+  }
+
+  fn process(&self) -> String {
     format!("{}:{}:{}:{}", short_hash(&self.host_id), short_hash(&self.boot_id), self.pid, self.start_time)
   }
 
-  /// What has become of the process that a label names.
+  /// What has become of who made what a label is on.
   pub fn maker_state(&self, label: &str) -> Maker {
     let parts: Vec<&str> = label.split(':').collect();
-    let [host, boot, pid, start] = parts.as_slice() else { return Maker::Unknown };
-    if self.is_unknown() || *host != short_hash(&self.host_id) || label == self.maker() {
+    // Earlier versions named the process alone.
+    let ([host, boot, pid, start, _] | [host, boot, pid, start]) = parts.as_slice() else {
       return Maker::Unknown;
+    };
+    if self.is_unknown() || *host != short_hash(&self.host_id) {
+      return Maker::Unknown;
+    }
+    let same = label.strip_prefix(&self.process()).filter(|rest| rest.is_empty() || rest.starts_with(':'));
+    if let Some(environment) = same {
+      let number = environment.strip_prefix(':').and_then(|number| number.parse().ok());
+      let other = number.is_some_and(|number| number != self.environment && open().contains(&number));
+      return if other { Maker::Alive } else { Maker::Unknown };
     }
     let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { return Maker::Unknown };
     if *boot == short_hash(&self.boot_id) && start_time(pid) == Some(start) {
@@ -160,10 +211,24 @@ mod tests {
   }
 
   #[test]
+  fn another_environment_of_this_process_is_alive_while_it_is_open() {
+    let host = Host { host_id: "h".into(), boot_id: "b".into(), pid: std::process::id(), ..Host::current() };
+    let sibling = Host { environment: u64::MAX, ..host.clone() };
+    assert_eq!(host.maker_state(&sibling.maker()), Maker::Unknown);
+    let mark = sibling.open();
+    assert_eq!(host.maker_state(&sibling.maker()), Maker::Alive);
+    assert_eq!(sibling.maker_state(&sibling.maker()), Maker::Unknown);
+    drop(mark);
+    assert_eq!(host.maker_state(&sibling.maker()), Maker::Unknown);
+  }
+
+  #[test]
   fn a_maker_is_known_by_host_boot_pid_and_start_time() {
     let host = Host { host_id: "h".into(), boot_id: "b".into(), pid: std::process::id(), ..Host::current() };
     assert_eq!(host.maker_state(&host.maker()), Maker::Unknown);
     assert!(!host.maker().contains("h:b"), "the ids themselves are not told");
+    // One of an earlier version.
+    assert_eq!(host.maker_state(&host.process()), Maker::Unknown);
     // Seen from another process, this one lives.
     let other = Host { pid: u32::MAX, ..host.clone() };
     assert_eq!(other.maker_state(&host.maker()), Maker::Alive);
@@ -175,7 +240,7 @@ mod tests {
     let elsewhere = Host { host_id: "other".into(), ..host.clone() };
     assert_eq!(host.maker_state(&elsewhere.maker()), Maker::Unknown);
     assert_eq!(Host { host_id: String::new(), ..host.clone() }.maker(), "");
-    for odd in ["", ":::", "a:b:c:d", "1:2:3", "1:2:3:4:5"] {
+    for odd in ["", ":::", "a:b:c:d", "1:2:3", "1:2:3:4:5", "1:2:3:4:5:6"] {
       assert_eq!(host.maker_state(odd), Maker::Unknown, "{odd}");
     }
   }

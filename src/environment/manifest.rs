@@ -97,7 +97,7 @@ fn metadata(options: &Options) -> Value {
   put("pids", json!(options.limits.pids));
   put("workspaceExec", json!(options.workspace.exec));
   put("leaseMs", json!(millis(options.lease)));
-  put("snapshot", json!("tar"));
+  put("snapshot", json!(options.snapshot.as_str()));
   put(
     "tools",
     json!(

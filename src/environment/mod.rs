@@ -8,6 +8,8 @@
 pub mod acquire;
 pub mod authorize;
 pub mod carrier;
+mod changes;
+mod checkpoint;
 mod claim;
 mod connect;
 pub mod core;
@@ -15,6 +17,7 @@ mod create;
 pub mod event;
 mod heartbeat;
 mod host;
+mod images;
 pub mod manifest;
 pub mod network;
 mod observe;

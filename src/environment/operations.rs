@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::changes::By;
 use super::event::Operation;
 use super::observe::DONE;
 use super::session::Session;
@@ -115,7 +116,10 @@ impl Session {
     self
       .operate(caller, |cancel| {
         let path = path.clone();
-        async move { self.sandbox().write_file(&path, contents, mode, &cancel).await }
+        async move {
+          let _change = self.begin_change(By::Write).await?;
+          self.sandbox().write_file(&path, contents, mode, &cancel).await
+        }
       })
       .await?;
     Ok((path, size))
@@ -161,6 +165,7 @@ impl Session {
       self
         .operate(caller, |cancel| async move {
           let _place = self.places().take(false, &cancel).await?;
+          let _change = self.begin_change(By::Command).await?;
           self.sandbox().exec(command, &cancel).await
         })
         .await

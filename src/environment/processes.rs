@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::changes::By;
 use super::event::Operation;
 use super::operations::ExecArguments;
 use super::session::Session;
@@ -102,6 +103,7 @@ impl Session {
     self
       .operate(stop, |cancel| async move {
         let _place = self.places().take(command.timeout.is_none(), &cancel).await?;
+        let _change = self.begin_change(By::Command).await?;
         cancel.check("The sandbox command")?;
         // Nobody may wait for it any more.
         ready.send(()).ok();

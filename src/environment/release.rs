@@ -5,19 +5,21 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::acquire::held;
+use super::checkpoint;
 use super::core::Core;
 use super::create::{nonce, remove_ours};
-use super::event::{Kind, Resource, Undone, millis};
-use super::heartbeat::beating;
+use super::event::{Resource, Undone};
+use super::heartbeat::{beating, beating_session};
+use super::images;
 use super::network::bridge;
 use super::session::Session;
-use super::snapshot;
 use super::status;
+use crate::cancel::Cancel;
 use crate::error::{Error, ErrorCode, Result};
 use crate::store::lease::{LeaseRecord, SnapshotState};
 
 /// How long operations that are being cancelled may take to end before the container goes without them.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What a release did.
 pub enum Ended {
@@ -27,8 +29,8 @@ pub enum Ended {
   Removed,
   /// The run waits.
   Kept {
-    /// Size of its snapshot.
-    bytes: u64,
+    /// Size of the snapshot that was saved, where one was.
+    bytes: Option<u64>,
   },
 }
 
@@ -51,19 +53,19 @@ pub async fn release(session: &Session, status: &str) -> Result<Ended, Failed> {
   session.life().cancel();
   session.running().close();
   let used = session.end_network().await;
-  let mut record = session.record().lock().await;
-  record.network_used = used;
-  let core = session.core();
+  session.record().lock().await.network_used = used;
   let Some(found) = session.lease().await.map_err(|error| Undone::Lease.because(error))? else {
     // Somebody else holds the run, or it is gone: nothing here is ours any more.
     let _drained = timeout(DRAIN_TIMEOUT, session.running().wait()).await;
     session.lost_lease();
     return Ok(Ended::Lost);
   };
-  // What others wrote into it is theirs.
-  record.extra = found.extra;
-  let _drained = beating(core, &record, timeout(DRAIN_TIMEOUT, session.running().wait())).await;
+  let core = session.core();
+  let _drained = beating_session(session, timeout(DRAIN_TIMEOUT, session.running().wait())).await;
   if status::is_terminal(status) {
+    let mut record = session.record().lock().await;
+    // What others wrote into it is theirs.
+    record.extra = found.extra;
     record.status = status.to_owned();
     match remove_everything(core, &mut record).await {
       Ok(()) => Ok(Ended::Removed),
@@ -75,42 +77,41 @@ pub async fn release(session: &Session, status: &str) -> Result<Ended, Failed> {
       }
     }
   } else {
-    keep(session, &mut record, status).await
+    keep(session, status).await
   }
 }
 
-async fn keep(session: &Session, record: &mut LeaseRecord, status: &str) -> Result<Ended, Failed> {
+/// The tar is in the store before the lease says so, and an image is on record before it is made. A process that dies in
+/// between leaves the run held by nobody who lives, in its container.
+async fn keep(session: &Session, status: &str) -> Result<Ended, Failed> {
   let core = session.core();
-  let saved = beating(core, record, save_workspace(session, record)).await;
-  record.snapshot_state = match (&saved, record.snapshot_state) {
-    (Ok(_), _) => SnapshotState::Current,
-    (Err(_), SnapshotState::None) => SnapshotState::None,
-    (Err(_), _) => SnapshotState::Stale,
+  let saved = beating_session(session, checkpoint::take_last(session)).await;
+  let imaged = match &saved {
+    Ok(taken) => {
+      let (begun, is_new, never) = (Instant::now(), taken.bytes().is_some(), Cancel::new());
+      let renewed = beating_session(session, images::renew(session, is_new, &never)).await;
+      renewed.inspect_err(|error| checkpoint::failed(session, begun, error))
+    }
+    Err(_) => Ok(()),
   };
-  status.clone_into(&mut record.status);
-  record.holder = None;
-  record.expires_at = core.expiry();
-  let held = core.leases.save(record, Some(record.fence)).await;
-  if !held.map_err(|error| Undone::Lease.because(error))? {
-    session.lost_lease();
+  let mut record = session.record().lock().await;
+  let held = session.rewrite(&mut record, |record| {
+    match &saved {
+      Ok(taken) => taken.note(session, record),
+      Err(_) if record.snapshot_state != SnapshotState::None && !session.changes().is_current() => {
+        record.snapshot_state = SnapshotState::Stale;
+      }
+      Err(_) => {}
+    }
+    status.clone_into(&mut record.status);
+    record.holder = None;
+    record.expires_at = core.expiry();
+  });
+  if !held.await.map_err(|error| Undone::Lease.because(error))? {
     return Ok(Ended::Lost);
   }
-  saved.map(|bytes| Ended::Kept { bytes }).map_err(|error| Undone::Snapshot.because(error))
-}
-
-/// Saves the workspace and tells whether that worked.
-async fn save_workspace(session: &Session, record: &LeaseRecord) -> Result<u64> {
-  let begun = Instant::now();
-  let saved = snapshot::save(session.core(), session.sandbox().as_ref(), record).await;
-  match &saved {
-    Ok(bytes) => session.emit(|| Kind::SnapshotSaved { bytes: *bytes, duration_ms: millis(begun) }),
-    Err(error) => {
-      session.look_for_loss(error);
-      let code = error.code().as_str();
-      session.emit(|| Kind::SnapshotFailed { code, duration_ms: millis(begun) });
-    }
-  }
-  saved
+  let kept = saved.and_then(|taken| imaged.map(|()| taken.bytes()));
+  kept.map(|bytes| Ended::Kept { bytes }).map_err(|error| Undone::Snapshot.because(error))
 }
 
 /// Removes container, network, images, snapshot and lease, in this order: the lease goes last, so that what is left

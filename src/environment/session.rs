@@ -8,6 +8,8 @@ use std::time::Instant;
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
+use super::changes::{By, Change, Changes};
+use super::checkpoint;
 use super::claim::Claim;
 use super::connect::Connected;
 use super::core::Core;
@@ -19,7 +21,7 @@ use super::release::{self, Ended, Failed};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorCode, Result, fail, shown};
 use crate::sandbox::Sandbox;
-use crate::store::lease::{LeaseRecord, NetworkUsed};
+use crate::store::lease::{LeaseRecord, NetworkUsed, SnapshotState};
 
 /// A run that this process holds. Cheap to clone.
 #[derive(Clone)]
@@ -34,14 +36,20 @@ struct Inner {
   serving: Option<Serving>,
   /// The lease as this holder last wrote it.
   record: Mutex<LeaseRecord>,
+  changes: Changes,
+  /// Held while a snapshot is taken: never two at once.
+  saving: Mutex<()>,
   claim: Claim,
   run_id: String,
+  key: String,
   /// Cancelled at release, or when the lease is lost.
   life: Cancel,
   /// Operations under way; closed by `release`, after which none begins.
   running: TaskTracker,
   places: Places,
   released: AtomicBool,
+  /// Cancelled when the first `release` is done.
+  ended: Cancel,
   told: Told,
 }
 
@@ -55,7 +63,7 @@ pub(super) struct Told {
 }
 
 impl Session {
-  /// A session over a lease that was just written.
+  /// A session over a lease that was just written. What that says of the snapshot is true of the workspace now.
   pub(super) fn open(
     core: &Arc<Core>,
     record: LeaseRecord,
@@ -64,13 +72,18 @@ impl Session {
   ) -> Self {
     let core = Arc::clone(core);
     let Connected { sandbox, connections } = connected;
+    let same = record.snapshot_state == SnapshotState::Current;
     let session = Self(Arc::new(Inner {
       serving: Serving::start(&core, &record, connections),
       life: core.closed.child(),
+      changes: Changes::new(same, sandbox.capabilities().commands_end),
+      saving: Mutex::new(()),
+      ended: Cancel::new(),
       sandbox,
       instead,
       claim: Claim::of(&core, &record),
       run_id: record.run_id.clone(),
+      key: record.key.clone(),
       record: Mutex::new(record),
       running: TaskTracker::new(),
       places: Places::new(core.options.limits.max_concurrent_processes),
@@ -79,6 +92,7 @@ impl Session {
       core,
     }));
     heartbeat::start(&session);
+    checkpoint::start(&session);
     session
   }
 
@@ -139,6 +153,24 @@ impl Session {
     &self.0.record
   }
 
+  /// The run's key in stores.
+  pub(super) fn key(&self) -> &str {
+    &self.0.key
+  }
+
+  pub(super) fn claim(&self) -> &Claim {
+    &self.0.claim
+  }
+
+  pub(super) fn changes(&self) -> &Changes {
+    &self.0.changes
+  }
+
+  /// Held while a snapshot is taken.
+  pub(super) fn saving(&self) -> &Mutex<()> {
+    &self.0.saving
+  }
+
   pub(super) fn running(&self) -> &TaskTracker {
     &self.0.running
   }
@@ -150,6 +182,45 @@ impl Session {
   /// The lease as the store has it; `None` where it is another holder's or is gone.
   pub(super) async fn lease(&self) -> Result<Option<LeaseRecord>> {
     self.0.claim.lease().await
+  }
+
+  /// Changes this holder's lease, and the record in memory whatever becomes of that. False where the lease is another
+  /// holder's or is gone, which is told.
+  pub(super) async fn rewrite(
+    &self,
+    record: &mut LeaseRecord,
+    change: impl FnOnce(&mut LeaseRecord),
+  ) -> Result<bool> {
+    let found = self.lease().await;
+    change(record);
+    let written = match found? {
+      None => false,
+      Some(found) => {
+        // What others wrote into it is theirs.
+        record.extra = found.extra;
+        self.0.core.leases.save(record, Some(self.fence())).await?
+      }
+    };
+    if !written {
+      self.lost_lease();
+    }
+    Ok(written)
+  }
+
+  /// An operation that may change the workspace begins, until what is returned is dropped. Before it does anything, the
+  /// lease no longer says that the snapshot is current.
+  pub(super) async fn begin_change(&self, by: By) -> Result<Change> {
+    let change = self.0.changes.begin(by);
+    if !self.0.changes.is_doubted() {
+      let mut record = self.0.record.lock().await;
+      if !self.0.changes.is_doubted() {
+        if !self.rewrite(&mut record, |record| record.snapshot_state = SnapshotState::Stale).await? {
+          return Err(self.taken_over());
+        }
+        self.0.changes.doubt();
+      }
+    }
+    Ok(change)
   }
 
   /// The places of commands that run at the same time.
@@ -184,7 +255,7 @@ impl Session {
     if self.0.claim.is_held().await? { Ok(()) } else { Err(self.taken_over()) }
   }
 
-  fn taken_over(&self) -> Error {
+  pub(super) fn taken_over(&self) -> Error {
     self.lost_lease();
     self.0.life.cancel();
     fail!(
@@ -214,14 +285,14 @@ impl Session {
   pub async fn release(&self, status: &str) -> Option<Error> {
     if self.0.released.swap(true, Ordering::AcqRel) {
       // The first call is doing it; this one waits for it to be done.
-      self.0.running.wait().await;
-      let _done = self.0.record.lock().await;
+      self.0.ended.cancelled().await;
       return None;
     }
     let begun = Instant::now();
     let result = release::release(self, status).await;
     self.0.sandbox.detach();
     self.tell_release(status, begun, &result);
+    self.0.ended.cancel();
     result.err().map(|failed| failed.error)
   }
 
@@ -233,12 +304,9 @@ impl Session {
       Ok(Ended::Removed) => {
         self.emit(|| Kind::Released { status: status(), kept: false, snapshot_bytes: None, duration_ms })
       }
-      Ok(Ended::Kept { bytes }) => self.emit(|| Kind::Released {
-        status: status(),
-        kept: true,
-        snapshot_bytes: Some(*bytes),
-        duration_ms,
-      }),
+      Ok(Ended::Kept { bytes }) => {
+        self.emit(|| Kind::Released { status: status(), kept: true, snapshot_bytes: *bytes, duration_ms })
+      }
       Err(Failed { undone, error }) => {
         let code = error.code().as_str();
         self.emit(|| Kind::ReleaseFailed { status: status(), undone: *undone, code, duration_ms });

@@ -37,7 +37,8 @@ pub const LABEL_SUPERVISOR: &str = "zhivex.sandbox.supervisor";
 pub const LABEL_PROXY: &str = "zhivex.sandbox.proxy";
 /// Says that a container was made for no run, and got one or waits for it.
 pub const LABEL_POOL: &str = "zhivex.sandbox.pool";
-const OUR_LABELS: [&str; 10] = [
+/// All of them.
+pub const OUR_LABELS: [&str; 10] = [
   LABEL,
   LABEL_OWNER,
   LABEL_FINGERPRINT,

@@ -3,6 +3,7 @@
 use futures_util::StreamExt;
 use tokio::sync::oneshot;
 
+use super::changes::By;
 use super::event::Operation;
 use super::observe::DONE;
 use super::operations::checked_mode;
@@ -107,10 +108,10 @@ impl Session {
     let work = async {
       let mode = checked_mode(path, mode)?;
       self
-        .operate(
-          caller,
-          |cancel| async move { self.sandbox().write_stream(path, contents, mode, &cancel).await },
-        )
+        .operate(caller, |cancel| async move {
+          let _change = self.begin_change(By::Write).await?;
+          self.sandbox().write_stream(path, contents, mode, &cancel).await
+        })
         .await
     };
     self.observed(Operation::WriteFile, 0, work, |_| (DONE, 0)).await

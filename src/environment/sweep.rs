@@ -1,24 +1,33 @@
-//! Cleaning up after hosts that died: leases of this owner that ended, containers of this owner that no lease holds.
+//! Cleaning up after hosts that died: leases of this owner that ended, and what this owner has on the engine that no lease
+//! holds.
+//!
+//! What carries our labels is ours only where its name agrees with them, since labels are inherited by images that are made
+//! of our containers; and it is left over only where nobody can be about to put it on record: its maker has ended, or
+//! cannot be told and had time enough.
 
+mod containers;
+mod images;
+mod volumes;
+
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde::Serialize;
 
 use super::core::Core;
-use super::create::nonce;
 use super::event::{Kind, Resource, millis};
 use super::host::Maker;
+use super::images::delete_replaced_of;
 use super::network;
 use super::release::claim_and_remove;
 use super::silence::is_free;
 use super::spec;
 use super::status;
 use crate::clock::{now_ms, since_1970};
-use crate::docker::model::ListedContainer;
-use crate::error::{ErrorCode, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::store::lease::LeaseRecord;
 
-/// A container this young may belong to an acquire that has not saved its lease yet, unless its maker has ended.
+/// Something this young may belong to an acquire that has not saved its lease yet, unless its maker has ended.
 pub const SETTLING_SECONDS: u64 = 120;
 
 /// What a sweep did.
@@ -30,8 +39,13 @@ pub struct SweepReport {
   /// Names of containers that no lease held and that were removed.
   pub removed_containers: Vec<String>,
   /// Names of networks that no lease held and that were removed.
-  #[serde(skip_serializing_if = "Vec::is_empty")]
   pub removed_networks: Vec<String>,
+  /// Ids of committed images that no lease held and that were removed.
+  pub removed_images: Vec<String>,
+  /// Names of volumes that were removed: of the supervisors of other versions of this package.
+  pub removed_volumes: Vec<String>,
+  /// Names of temporary files that were removed from the snapshot store's directory.
+  pub removed_files: Vec<String>,
   /// What should have been removed and could not be, with the reason.
   pub failures: Vec<String>,
 }
@@ -40,29 +54,22 @@ pub struct SweepReport {
 pub async fn sweep(core: &Core) -> Result<SweepReport> {
   core.check_open()?;
   let (mut report, begun) = (SweepReport::default(), Instant::now());
-  let records = core.leases.list(&core.owner_id).await?;
-  for record in
-    records.into_iter().filter(|record| record.fingerprint.as_str() == core.fingerprint().unwrap_or_default())
-  {
-    end_expired(core, record, &mut report).await;
-  }
-  let label = format!("{}={}", spec::LABEL_OWNER, core.owner_id);
-  for container in core.engine.list_containers(&label).await? {
-    if let Some(name) = orphan(core, &container).await? {
-      match core.engine.remove_container(&container.id).await {
-        Ok(()) => report.removed_containers.push(name),
-        Err(gone) if gone.is_not_found() => {}
-        Err(error) => {
-          core.events.left(None, Resource::Container, &name, &error);
-          report.failures.push(format!("container {name}: {error}"));
-        }
-      }
+  for record in core.leases.list(&core.owner_id).await? {
+    if record.fingerprint == core.fingerprint()? {
+      look_at_lease(core, record, &mut report).await;
     }
   }
-  // After the containers, which an engine keeps networks for.
+  // Containers first: a network or a volume is in use while one has it.
+  containers::sweep(core, &mut report).await?;
   let (networks, failures) = network::remove_left(core).await?;
   report.removed_networks = networks;
   report.failures.extend(failures);
+  images::sweep(core, &mut report).await?;
+  volumes::sweep(core, &mut report).await;
+  match core.snapshots.collect().await {
+    Ok(names) => report.removed_files = names,
+    Err(error) => report.failures.push(format!("temporary files of the snapshot store: {error}")),
+  }
   core.events.emit(None, || Kind::Swept {
     expired_runs: report.expired_runs.len(),
     removed_containers: report.removed_containers.len(),
@@ -73,11 +80,22 @@ pub async fn sweep(core: &Core) -> Result<SweepReport> {
   Ok(report)
 }
 
+async fn look_at_lease(core: &Core, record: LeaseRecord, report: &mut SweepReport) {
+  if now_ms() > record.expires_at || status::is_terminal(&record.status) {
+    return end_expired(core, record, report).await;
+  }
+  let run = &record.run_id;
+  match delete_replaced_of(core, &record).await {
+    Ok(Some(false)) => {
+      report.failures.push(format!("run {run}: an image that was replaced cannot be deleted"))
+    }
+    Ok(_) => {}
+    Err(error) => report.failures.push(format!("run {run}: {error}")),
+  }
+}
+
 async fn end_expired(core: &Core, record: LeaseRecord, report: &mut SweepReport) {
   let run = record.run_id.clone();
-  if now_ms() <= record.expires_at && !status::is_terminal(&record.status) {
-    return;
-  }
   match is_free(core, &record).await {
     Ok(true) => {}
     Ok(false) => return,
@@ -91,39 +109,58 @@ async fn end_expired(core: &Core, record: LeaseRecord, report: &mut SweepReport)
   }
 }
 
-/// The container's name, where it is ours by labels and name, nobody is about to use it, and no lease knows it. Labels alone prove
-/// nothing: an image made from one of our containers inherits them.
-async fn orphan(core: &Core, container: &ListedContainer) -> Result<Option<String>> {
-  let label = |name: &str| container.labels.get(name).map(String::as_str).unwrap_or_default();
-  let (key, pooled) = (label(spec::LABEL_KEY), label(spec::LABEL_POOL) == "1");
-  let nonce_label = label(spec::LABEL_NONCE);
-  let agrees = |name: &&str| match pooled {
-    false => !key.is_empty() && *name == spec::container_name(key),
-    true => *name == spec::pool_name(nonce_label) || spec::is_container_name(name),
-  };
-  let names = container.names.iter().filter_map(|name| name.strip_prefix('/'));
-  let Some(name) = names.into_iter().find(agrees) else { return Ok(None) };
-  let ours = label(spec::LABEL) == "1"
-    && label(spec::LABEL_OWNER) == core.owner_id
-    && label(spec::LABEL_FINGERPRINT) == core.fingerprint()?;
-  let age = since_1970().as_secs().saturating_sub(u64::try_from(container.created).unwrap_or(0));
-  let abandoned = match core.host.maker_state(label(spec::LABEL_MAKER)) {
+/// Labels of something on the engine.
+struct Labels<'a>(&'a BTreeMap<String, String>);
+
+impl Labels<'_> {
+  fn get(&self, name: &str) -> &str {
+    self.0.get(name).map(String::as_str).unwrap_or_default()
+  }
+
+  /// By its labels, of this owner and fingerprint.
+  fn are_ours(&self, core: &Core) -> Result<bool> {
+    Ok(
+      self.get(spec::LABEL) == "1"
+        && self.get(spec::LABEL_OWNER) == core.owner_id
+        && self.get(spec::LABEL_FINGERPRINT) == core.fingerprint()?,
+    )
+  }
+}
+
+/// Whether nobody can be about to put something on record that this process made, at this time in seconds since 1970.
+/// `ends_itself`: it does not outlive its maker for long.
+fn is_abandoned(core: &Core, maker: &str, created: i64, ends_itself: bool) -> bool {
+  match core.host.maker_state(maker) {
     Maker::Dead => true,
     // Its lease may be in a store of its own; it sweeps for itself.
     Maker::Alive => false,
-    // One of a pool ends itself when its maker does, and when its lease does.
-    Maker::Unknown => !pooled && age >= SETTLING_SECONDS,
-  };
-  if !ours || !abandoned {
-    return Ok(None);
+    Maker::Unknown => !ends_itself && age(created) >= SETTLING_SECONDS,
   }
-  // Of a container that waited for a run the labels do not tell for which.
-  let leases = if pooled {
-    core.leases.list(&core.owner_id).await?
-  } else {
-    Vec::from_iter(core.leases.load(key).await?)
-  };
-  let held =
-    leases.iter().any(|lease| lease.container_id == container.id || nonce(&lease.token) == nonce_label);
-  Ok((!held).then(|| name.to_owned()))
+}
+
+fn age(created: i64) -> u64 {
+  since_1970().as_secs().saturating_sub(u64::try_from(created).unwrap_or(0))
+}
+
+/// Notes what a removal came to. What is gone already was not removed by us, and what is in use by now is left.
+fn note(
+  core: &Core,
+  resource: Resource,
+  name: String,
+  removal: Result<()>,
+  removed: &mut Vec<String>,
+  failures: &mut Vec<String>,
+) {
+  match removal {
+    Ok(()) => removed.push(name),
+    Err(gone) if gone.is_not_found() => {}
+    Err(error) => {
+      core.events.left(None, resource, &name, &error);
+      failures.push(failure(resource, &name, &error));
+    }
+  }
+}
+
+fn failure(resource: Resource, name: &str, error: &Error) -> String {
+  format!("{} {name}: {error}", resource.as_str())
 }

@@ -57,6 +57,8 @@ pub struct Capabilities {
   pub outcomes: &'static [Outcome],
   /// No gap between checking a path and using it.
   pub race_free_paths: bool,
+  /// Nothing that a command started is left once it has ended.
+  pub commands_end: bool,
 }
 
 /// A part of a file.

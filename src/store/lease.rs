@@ -139,6 +139,9 @@ pub struct LeaseRecord {
   pub status: String,
   /// The run's snapshot.
   pub snapshot_state: SnapshotState,
+  /// When the snapshot was taken that `snapshot_state` is about: the `createdAt` of its meta data, by which it is known.
+  #[serde(default, skip_serializing_if = "Option::is_none")]
+  pub snapshot_at: Option<u64>,
   /// Fields that a store, or a later version of this package, has added. They are written back as they were read.
   #[serde(flatten)]
   pub extra: serde_json::Map<String, serde_json::Value>,

@@ -19,6 +19,7 @@ enum Kind {
   Texts,
   /// A whole number from 0 to `MAX_SAFE_INTEGER`.
   Count,
+  OptionalCount,
   /// A whole number of 32 bits.
   Process,
   /// `none`, `current` or `stale`.
@@ -47,6 +48,7 @@ const LEASE: &[(&str, Kind)] = &[
   ("networkUsed", Kind::NetworkUsed),
   ("status", Kind::Text),
   ("snapshotState", Kind::State),
+  ("snapshotAt", Kind::OptionalCount),
 ];
 
 const HOLDER: &[(&str, Kind)] = &[
@@ -97,6 +99,10 @@ fn check_field(fields: &Map<String, Value>, name: &str, kind: Kind, path: &str) 
       "a list of strings",
     ),
     Kind::Count => (is_whole(found, MAX_SAFE_INTEGER), "a whole number from 0 to 2^53 - 1"),
+    Kind::OptionalCount => (
+      found.is_none_or(Value::is_null) || is_whole(found, MAX_SAFE_INTEGER),
+      "a whole number from 0 to 2^53 - 1, or absent",
+    ),
     Kind::Process => (is_whole(found, u64::from(u32::MAX)), "a whole number from 0 to 2^32 - 1"),
     Kind::State => (
       matches!(found.and_then(Value::as_str), Some("none" | "current" | "stale")),

@@ -40,4 +40,8 @@ pub trait SnapshotStore: Send + Sync {
   async fn save(&self, key: &str, meta: SnapshotMeta, tar: ByteStream) -> Result<()>;
   /// Removes the snapshot of a run; one that is not there is fine.
   async fn remove(&self, key: &str) -> Result<()>;
+  /// Removes what processes left that died while they saved; their names. None where there can be nothing of that kind.
+  async fn collect(&self) -> Result<Vec<String>> {
+    Ok(Vec::new())
+  }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
-use super::embedded::Binary;
+use super::embedded::{Binary, by_digest};
 use crate::archive::{ArchiveLimits, EntryPath, Owner, PackEntry, PackOptions, SymlinkRule, pack};
 use crate::clock::since_1970;
 use crate::docker::Engine;
@@ -41,13 +41,20 @@ const FILLER_POLL: Duration = Duration::from_millis(50);
 
 /// The name of a binary's volume.
 pub fn name(binary: &Binary) -> String {
-  let digest = binary.hex();
-  format!("zhivex-supervisor-{}", digest.get(..32).unwrap_or(&digest))
+  name_of(&binary.hex())
+}
+
+fn name_of(digest: &str) -> String {
+  format!("zhivex-supervisor-{}", digest.get(..32).unwrap_or(digest))
 }
 
 /// The labels of a binary's volume, and of the container that fills it.
 pub fn labels(binary: &Binary) -> BTreeMap<String, String> {
-  [(LABEL.to_owned(), "1".to_owned()), (LABEL_DIGEST.to_owned(), binary.hex())].into()
+  labels_of(&binary.hex())
+}
+
+fn labels_of(digest: &str) -> BTreeMap<String, String> {
+  [(LABEL.to_owned(), "1".to_owned()), (LABEL_DIGEST.to_owned(), digest.to_owned())].into()
 }
 
 /// Makes sure that there is a volume of ours for a binary, filled or not; what tells it from one that takes its place later.
@@ -62,12 +69,21 @@ pub async fn claim(client: &Client, binary: &Binary) -> Result<String> {
 }
 
 /// Makes sure that `container`, which was created with the volume and does not run yet, will run this very binary: the
-/// volume is filled where it is not, and what is there is compared byte by byte. `image` is any that the engine has.
-pub async fn prepare(client: &Client, binary: &Binary, container: &str, image: &str) -> Result<()> {
+/// volume is filled where it is not, and what is there is compared byte by byte. `image` is any that the engine has;
+/// `maker` labels the container that fills it.
+pub async fn prepare(
+  client: &Client,
+  binary: &Binary,
+  container: &str,
+  image: &str,
+  maker: (&str, &str),
+) -> Result<()> {
   if holds(client, binary, container).await? {
     return Ok(());
   }
-  let filler = Filler { client, binary, image, volume: name(binary), labels: labels(binary) };
+  let mut labels = labels(binary);
+  labels.insert(maker.0.to_owned(), maker.1.to_owned());
+  let filler = Filler { client, binary, image, volume: name(binary), labels };
   for _ in 0..FILL_ATTEMPTS {
     match filler.fill().await {
       // Another host took this one for dead and removed its filler.
@@ -162,7 +178,7 @@ impl Filler<'_> {
   }
 
   fn name(&self) -> String {
-    format!("{}-filler", self.volume)
+    filler_name(&self.volume)
   }
 
   /// Creates the filler; while another host has it, waits, and takes it over when that host seems dead.
@@ -243,6 +259,45 @@ impl Filler<'_> {
       .map_err(|error| error.into_error(ErrorCode::Internal))?;
     self.client.put_engine_archive(id, MOUNT, tar).await
   }
+}
+
+fn filler_name(volume: &str) -> String {
+  format!("{volume}-filler")
+}
+
+/// A volume of ours, or what was meant to fill it, that nobody needs any more.
+pub enum Unused {
+  /// A volume, by name.
+  Volume(String),
+  /// A container, by id and name.
+  Filler(String, String),
+}
+
+/// Volumes of supervisors of other versions of this package, and fillers that hosts left which died. `is_dead` tells of the
+/// process that a filler's label names.
+///
+/// A volume that a container has cannot be removed, whether that runs or not: one that is about to be used is refused, or
+/// made again by who uses it.
+pub async fn unused(client: &Client, is_dead: impl Fn(&ListedContainer) -> bool) -> Result<Vec<Unused>> {
+  let label = format!("{LABEL}=1");
+  let mut found = Vec::new();
+  for filler in client.list_containers(&label).await? {
+    let digest = filler.labels.get(LABEL_DIGEST).map(String::as_str).unwrap_or_default();
+    let wanted = filler_name(&name_of(digest));
+    let named = filler.names.iter().filter_map(|name| name.strip_prefix('/')).any(|name| *name == wanted);
+    if named && (is_dead(&filler) || is_old(&filler)) {
+      found.push(Unused::Filler(filler.id, wanted));
+    }
+  }
+  for volume in client.list_volumes(&label).await? {
+    let labels = volume.labels.clone().unwrap_or_default();
+    let digest = labels.get(LABEL_DIGEST).map(String::as_str).unwrap_or_default();
+    let is_ours = volume.name == name_of(digest) && check_ours(&volume, &labels_of(digest)).is_ok();
+    if is_ours && by_digest(digest).is_none() {
+      found.push(Unused::Volume(volume.name));
+    }
+  }
+  Ok(found)
 }
 
 /// Whether a filler is older than any host needs, by this machine's clock.

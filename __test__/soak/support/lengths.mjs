@@ -24,6 +24,13 @@ const LENGTHS = {
     /** Containers that wait, and acquires at once from them. */
     pool: 10,
     burst: 50,
+    /** A host is killed at every so manieth step. */
+    stepStride: 1,
+    /** Times that the engine stops: the sessions' transport, and the signal that the engine gets. */
+    engineStops: ['resident', 'exec'].flatMap(transport => ['SIGTERM', 'SIGKILL'].map(signal => [transport, signal])),
+    /** Files of a workspace that is saved and restored, and their size together. */
+    snapshotFiles: 1_000,
+    snapshotBytes: 64 * MIB,
   },
   short: {
     raceSeconds: 1,
@@ -36,6 +43,10 @@ const LENGTHS = {
     acquires: 3,
     pool: 2,
     burst: 6,
+    stepStride: 23,
+    engineStops: [['resident', 'SIGKILL']],
+    snapshotFiles: 1_000,
+    snapshotBytes: 64 * MIB,
   },
 }
 
@@ -44,3 +55,4 @@ if (!LENGTHS[lengthName])
   throw new Error(`SANDBOX_SOAK is ${lengthName}; it may be ${Object.keys(LENGTHS).join(' or ')}`)
 export const { raceSeconds, kills, stops, operations, streamBytes, warmUpBytes, sessions, acquires, pool, burst } =
   LENGTHS[lengthName]
+export const { stepStride, engineStops, snapshotFiles, snapshotBytes } = LENGTHS[lengthName]

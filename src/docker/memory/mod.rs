@@ -26,7 +26,9 @@ pub use self::options::{DEFAULT_IMAGES, Fault, METHODS, MemoryOptions};
 use self::state::State;
 use self::tree::{Last, path_of};
 use super::engine::{ArchiveBody, ByteStream, Engine, EngineKind, ExecOutput, ExecRequest};
-use super::model::{ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, Network};
+use super::model::{
+  ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedImage, Network,
+};
 use crate::cancel::Cancel;
 use crate::error::{Result, fail};
 use crate::limits::{MAX_ARCHIVE_BYTES, MAX_PATH_BYTES};
@@ -182,6 +184,10 @@ impl Engine for MemoryEngine {
 
   async fn remove_image(&self, id: &str) -> Result<()> {
     self.with("removeImage", |state| state.remove_image(id))
+  }
+
+  async fn list_images(&self, repository: &str) -> Result<Vec<ListedImage>> {
+    Ok(lock(&self.state).list_images(repository))
   }
 
   async fn create_network(&self, name: &str) -> Result<Network> {

@@ -9,7 +9,8 @@ use super::image::{Image, normal};
 use super::options::{Fault, MemoryOptions};
 use crate::clock::since_1970;
 use crate::docker::container::has_label;
-use crate::docker::model::{ContainerSpec, ListedContainer, Network};
+use crate::docker::image::is_tag_of;
+use crate::docker::model::{ContainerSpec, ListedContainer, ListedImage, Network};
 use crate::error::{Error, Result, fail};
 
 /// Networks that every engine has.
@@ -188,6 +189,18 @@ impl State {
     if self.image(reference).is_err() {
       self.images.push(Image::of_registry(reference));
     }
+  }
+
+  /// Images with a tag in this repository.
+  pub fn list_images(&self, repository: &str) -> Vec<ListedImage> {
+    let is_of = |image: &&Image| image.references.iter().any(|name| is_tag_of(name, repository));
+    let listed = |image: &Image| ListedImage {
+      id: image.id.clone(),
+      repo_tags: image.references.clone(),
+      labels: image.config.labels.clone().unwrap_or_default(),
+      created: 0,
+    };
+    self.images.iter().filter(is_of).map(listed).collect()
   }
 
   /// Removes an image with all its names.

@@ -237,8 +237,24 @@ pub enum Resource {
   Network,
   /// On the engine.
   Image,
+  /// On the engine: a supervisor's.
+  Volume,
   /// In the snapshot store.
   Snapshot,
   /// In the lease store: left there, or not brought up to date.
   Lease,
+}
+
+impl Resource {
+  /// The public word.
+  pub const fn as_str(self) -> &'static str {
+    match self {
+      Self::Container => "container",
+      Self::Network => "network",
+      Self::Image => "image",
+      Self::Volume => "volume",
+      Self::Snapshot => "snapshot",
+      Self::Lease => "lease",
+    }
+  }
 }

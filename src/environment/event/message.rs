@@ -108,6 +108,7 @@ const fn left_undone(undone: Undone) -> &'static str {
 
 const fn noun(resource: Resource) -> &'static str {
   match resource {
+    Resource::Volume => "Volume",
     Resource::Container => "Container",
     Resource::Network => "Network",
     Resource::Image => "Image",

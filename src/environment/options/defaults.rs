@@ -53,6 +53,8 @@ pub const TMP_MB: Whole = Whole { default: 0, min: 1, max: MEMORY_MB.max, unit: 
 pub const POOL_SIZE: Whole = Whole { default: 0, min: 0, max: 256, unit: "containers" };
 /// `leaseMs`: 15 minutes, at most 365 days.
 pub const LEASE_MS: Whole = Whole { default: 900_000, min: 1, max: 365 * 86_400_000, unit: "ms" };
+/// `checkpointMs`; none without it. At most a day, and never before the one before it is done.
+pub const CHECKPOINT_MS: Whole = Whole { default: 0, min: 1, max: 86_400_000, unit: "ms" };
 /// `workspace.files[].mode`: permission bits; set-id bits would do nothing here (`nosuid`, no new privileges).
 pub const FILE_MODE: Whole = Whole { default: 0o644, min: 0, max: 0o777, unit: "as permission bits" };
 

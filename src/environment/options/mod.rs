@@ -170,6 +170,25 @@ pub enum Transport {
   Exec,
 }
 
+/// What is kept of a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotKind {
+  /// A tar.
+  Tar,
+  /// A tar, and an image of the container beside it.
+  Commit,
+}
+
+impl SnapshotKind {
+  /// The public string.
+  pub const fn as_str(self) -> &'static str {
+    match self {
+      Self::Tar => "tar",
+      Self::Commit => "docker-commit",
+    }
+  }
+}
+
 /// What is done with tools that are not ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndeclaredTools {
@@ -208,6 +227,10 @@ pub struct Options {
   pub env: BTreeMap<String, String>,
   /// How long an untouched run is kept.
   pub lease: Duration,
+  /// What is kept of a workspace.
+  pub snapshot: SnapshotKind,
+  /// How often the workspace of a held run is saved, if at all.
+  pub checkpoint: Option<Duration>,
   /// What must hold.
   pub assurance: Assurance,
   /// Whose client speaks to the engine.

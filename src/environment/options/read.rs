@@ -8,8 +8,8 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::defaults::{
-  COMMAND_TIMEOUT_MS, CPUS, ID, IMAGE, LEASE_MS, MAX_CONCURRENT, MAX_FILE_BYTES, MAX_OUTPUT_BYTES,
-  MAX_WORKSPACE_BYTES, MEMORY_MB, PIDS, PIDS_PER_COMMAND, POOL_SIZE, TMP_MB, USER,
+  CHECKPOINT_MS, COMMAND_TIMEOUT_MS, CPUS, ID, IMAGE, LEASE_MS, MAX_CONCURRENT, MAX_FILE_BYTES,
+  MAX_OUTPUT_BYTES, MAX_WORKSPACE_BYTES, MEMORY_MB, PIDS, PIDS_PER_COMMAND, POOL_SIZE, TMP_MB, USER,
 };
 use super::names::{
   ID_MAY, IMAGE_MAY, RUNTIME_MAY, TOOL_MAY, USER_MAY, VARIABLE_MAY, is_id, is_image, is_runtime, is_tool,
@@ -18,7 +18,7 @@ use super::names::{
 use super::network::read_network;
 use super::reader::{Field, Fields};
 use super::workspace::read_workspace;
-use super::{Assurance, Limits, Options, Pull, ShellPolicy, Transport, UndeclaredTools, User};
+use super::{Assurance, Limits, Options, Pull, ShellPolicy, SnapshotKind, Transport, UndeclaredTools, User};
 use crate::docker::EngineKind;
 use crate::environment::search_path;
 use crate::error::{Result, fail};
@@ -71,7 +71,6 @@ impl Options {
     let limits = read_limits(&root.get("limits"))?;
     let tmp_mb = read_tmp(&root.get("tmp"))?;
     check_memory(&limits, tmp_mb)?;
-    refuse_later_parts(&root)?;
     let transport = read_transport(&root.get("transport"))?;
     Ok(Self {
       id: root.get("id").text(ID_MAY, is_id)?.unwrap_or_else(|| ID.to_owned()),
@@ -90,6 +89,11 @@ impl Options {
       limits,
       env: read_env(&root.get("env").hidden())?,
       lease: Duration::from_millis(root.get("leaseMs").whole_or_default(&LEASE_MS)?),
+      snapshot: root
+        .get("snapshot")
+        .choice(&[("tar", SnapshotKind::Tar), ("docker-commit", SnapshotKind::Commit)])?
+        .unwrap_or(SnapshotKind::Tar),
+      checkpoint: root.get("checkpointMs").whole(&CHECKPOINT_MS)?.map(Duration::from_millis),
       assurance: read_assurance(&root.get("assurance"), engine)?,
       engine,
       undeclared_tools: root
@@ -105,18 +109,6 @@ impl Options {
         .text("the path of a Docker engine's unix socket", |path| !path.is_empty() && !path.contains('\0'))?
         .map(PathBuf::from),
     })
-  }
-}
-
-fn refuse_later_parts(root: &Fields<'_>) -> Result<()> {
-  root.get("checkpointMs").unsupported()?;
-  let snapshot = root.get("snapshot");
-  match snapshot.choice(&[("tar", true), ("docker-commit", false)])? {
-    Some(false) => Err(fail!(
-      Unsupported,
-      "Option snapshot \"docker-commit\" is not supported by this version; use \"tar\"."
-    )),
-    _ => Ok(()),
   }
 }
 

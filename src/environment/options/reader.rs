@@ -190,16 +190,6 @@ impl<'a> Field<'a> {
   pub fn optional_fields(&self, known: &'static [&'static str]) -> Result<Option<Fields<'a>>> {
     self.value.map(|_| self.fields(known)).transpose()
   }
-
-  /// An option of a later version: `UNSUPPORTED` if it is given.
-  pub fn unsupported(&self) -> Result<()> {
-    match self.value {
-      None => Ok(()),
-      Some(_) => {
-        Err(fail!(Unsupported, "Option {} is not supported by this version; leave it out.", self.path))
-      }
-    }
-  }
 }
 
 /// A value in words.

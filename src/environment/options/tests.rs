@@ -548,15 +548,19 @@ fn a_pool_has_a_size_and_needs_our_own_process_1() {
 }
 
 #[test]
-fn parts_that_come_later_say_so() {
-  later(
-    json!({ "checkpointMs": 1000 }),
-    "Option checkpointMs is not supported by this version; leave it out.",
-  );
-  later(
-    json!({ "snapshot": "docker-commit" }),
-    "Option snapshot \"docker-commit\" is not supported by this version; use \"tar\".",
-  );
+fn what_is_saved_and_how_often() {
+  let plain = good(json!({}));
+  assert_eq!((plain.snapshot, plain.checkpoint), (SnapshotKind::Tar, None));
+  let both = good(json!({ "snapshot": "docker-commit", "checkpointMs": 1000.0 }));
+  assert_eq!((both.snapshot, both.checkpoint), (SnapshotKind::Commit, Some(Duration::from_secs(1))));
+  for (wrong, was) in
+    [(json!(0), "0"), (json!(1.5), "1.5"), (json!(86_400_001), "86400001"), (json!("1"), "\"1\"")]
+  {
+    bad(
+      json!({ "checkpointMs": wrong }),
+      &format!("Option checkpointMs was {was}; it must be a whole number from 1 to 86400000 (ms)."),
+    );
+  }
 }
 
 #[test]

@@ -28,6 +28,8 @@ const CAPABILITIES: Capabilities = Capabilities {
   transport: "exec",
   outcomes: &[Outcome::Exited, Outcome::TimedOut, Outcome::OutputLimit, Outcome::NotStarted],
   race_free_paths: true,
+  // While another command runs, one that hides from being found is not looked for.
+  commands_end: false,
 };
 
 /// Through a client of the application's own: files are written by archives, which see a path later than it was checked.
@@ -38,6 +40,7 @@ const PLAIN_CAPABILITIES: Capabilities = Capabilities {
   transport: "exec",
   outcomes: &[Outcome::Exited, Outcome::TimedOut, Outcome::OutputLimit],
   race_free_paths: false,
+  commands_end: true,
 };
 
 /// A running container that is talked to by `docker exec`.

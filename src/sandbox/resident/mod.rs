@@ -48,6 +48,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     Outcome::NotStarted,
   ],
   race_free_paths: true,
+  commands_end: true,
 };
 
 /// Where it cannot: the end of a command for memory is one by a signal.

@@ -108,10 +108,13 @@ fn create(directory: &Directory, name: &str) -> Result<(String, File)> {
   ))
 }
 
-/// Removes a temporary file if nobody has it locked.
-pub(super) fn collect(directory: &Directory, temporary: &str) -> Result<()> {
+/// Removes a temporary file if nobody has it locked; whether it was removed.
+pub(super) fn collect(directory: &Directory, temporary: &str) -> Result<bool> {
   // It may be given its name at this moment.
-  let Some((file, _)) = directory.read(temporary)? else { return Ok(()) };
+  let Some((file, _)) = directory.read(temporary)? else { return Ok(false) };
   let dead = file.try_lock().is_ok() && directory.leads_to(temporary, &file);
-  if dead { directory.remove(temporary) } else { Ok(()) }
+  if dead {
+    directory.remove(temporary)?;
+  }
+  Ok(dead)
 }

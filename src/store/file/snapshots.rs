@@ -71,6 +71,11 @@ impl SnapshotStore for FileSnapshotStore {
     let (directory, name) = (Arc::clone(&self.directory), name(key));
     blocking(move || directory.remove(&name)).await
   }
+
+  async fn collect(&self) -> Result<Vec<String>> {
+    let directory = Arc::clone(&self.directory);
+    blocking(move || collect_dead(&directory)).await
+  }
 }
 
 /// Writes, and gives the buffer back empty.
@@ -94,10 +99,15 @@ async fn gather(tar: &mut Fuse<ByteStream>, mut buffer: Vec<u8>) -> Result<Vec<u
   Ok(buffer)
 }
 
-/// Removes what processes left that died while they wrote.
-fn collect_dead(directory: &Directory) -> Result<()> {
-  let names = directory.names()?;
-  names.iter().filter(|name| is_temporary(name)).try_for_each(|name| collect(directory, name))
+/// Removes what processes left that died while they wrote; the names of that.
+fn collect_dead(directory: &Directory) -> Result<Vec<String>> {
+  let mut collected = Vec::new();
+  for name in directory.names()?.into_iter().filter(|name| is_temporary(name)) {
+    if collect(directory, &name)? {
+      collected.push(name);
+    }
+  }
+  Ok(collected)
 }
 
 fn name(key: &str) -> String {

@@ -19,6 +19,7 @@ fn record(key: &str, fence: u64) -> LeaseRecord {
     expires_at: 1,
     status: "running".to_owned(),
     snapshot_state: SnapshotState::None,
+    snapshot_at: None,
     extra: serde_json::Map::new(),
   }
 }

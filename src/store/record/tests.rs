@@ -79,6 +79,11 @@ fn every_flaw_names_its_field() {
     ("imageIds", Some(json!(["a", 1])), "imageIds was a list; it must be a list of strings"),
     ("networkId", Some(json!(5)), "networkId was 5; it must be a string, or absent"),
     (
+      "snapshotAt",
+      Some(json!(-1)),
+      "snapshotAt was -1; it must be a whole number from 0 to 2^53 - 1, or absent",
+    ),
+    (
       "snapshotState",
       Some(json!("old")),
       "snapshotState was a string; it must be \"none\", \"current\" or \"stale\"",
@@ -94,11 +99,12 @@ fn every_flaw_names_its_field() {
 }
 
 #[test]
-fn every_field_is_needed_but_the_network() {
-  for (name, kind) in LEASE.iter().filter(|(name, _)| !matches!(*name, "networkId" | "networkUsed")) {
+fn every_field_is_needed_but_the_network_and_the_time_of_the_snapshot() {
+  let optional = ["networkId", "networkUsed", "snapshotAt"];
+  for (name, kind) in LEASE.iter().filter(|(name, _)| !optional.contains(name)) {
     let flaw = lease_record(with(name, None)).unwrap_err();
     assert!(flaw.starts_with(&format!("{name} was missing")), "{flaw}");
-    assert!(!matches!(kind, Kind::OptionalText));
+    assert!(!matches!(kind, Kind::OptionalText | Kind::OptionalCount));
   }
   for (name, _) in HOLDER {
     let flaw = lease_record(with(&format!("holder.{name}"), None)).unwrap_err();

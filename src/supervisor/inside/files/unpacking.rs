@@ -26,6 +26,7 @@ pub struct Unpacking {
   unpacker: Unpacker,
   max_bytes: u64,
   file: Option<(Temporary, Entry)>,
+  open: OpenDirectories,
   ended: bool,
   entries: u32,
 }
@@ -45,6 +46,7 @@ impl Unpacking {
       unpacker: Unpacker::new(limits),
       max_bytes: request.max_bytes,
       file: None,
+      open: OpenDirectories::default(),
       ended: false,
       entries: 0,
     }
@@ -62,10 +64,10 @@ impl Unpacking {
     if self.received() > self.max_bytes || self.ended {
       return Err(Failure::TooLarge);
     }
-    let (file, entries) = (&mut self.file, &mut self.entries);
+    let (file, open, entries) = (&mut self.file, &mut self.open, &mut self.entries);
     let mut stopped = None;
     let pushed = self.unpacker.push(Bytes::copy_from_slice(data.bytes), &mut |event| {
-      apply(event, file, entries, context.workspace).map_err(|error| {
+      apply(event, file, open, entries, context.workspace).map_err(|error| {
         stopped = Some(failure(error));
         ArchiveError::Cut { at: 0 }
       })
@@ -83,27 +85,61 @@ impl Unpacking {
   }
 
   /// Whether all of it was there.
-  pub fn step(&mut self, _context: &mut Context<'_>) -> Step {
+  pub fn step(&mut self, context: &mut Context<'_>) -> Step {
     if !self.ended {
       return Step::Wait;
     }
     let unpacker = std::mem::replace(&mut self.unpacker, Unpacker::new(ArchiveLimits::default()));
+    let closed = self.open.close(None, context.workspace);
     Step::Done(match unpacker.finish() {
+      Ok(_) if closed.is_err() => failed(closed.err().map_or(Failure::BadArchive, failure), 0),
       Ok(_) => Reply::Tar(TarDone { bytes: self.received(), entries: self.entries, skipped: 0 }),
       Err(_) => failed(Failure::BadArchive, 0),
     })
   }
 }
 
+/// Directories whose contents are still coming, the outermost first: a directory gets its time when it is full. An archive
+/// has what is in a directory right behind it; so these are as many as a path is deep.
+#[derive(Default)]
+struct OpenDirectories(Vec<(EntryPath, i64)>);
+
+impl OpenDirectories {
+  /// The next entry is this one, or there is none: what it is not in is full.
+  fn close(&mut self, next: Option<&EntryPath>, workspace: &Workspace) -> Result<(), Errno> {
+    while let Some((path, mtime)) = self.0.pop_if(|(path, _)| !next.is_some_and(|next| is_in(next, path))) {
+      let directory = workspace.directory(relative(&path)?)?;
+      // That is a handle only; this is a descriptor of the same directory.
+      let directory = workspace.entry(std::os::fd::AsFd::as_fd(&directory), b".", super::READ_DIRECTORY)?;
+      rustix::fs::futimens(directory, &time(mtime))?;
+    }
+    Ok(())
+  }
+
+  fn open(&mut self, entry: &Entry) {
+    self.0.push((entry.path.clone(), entry.mtime));
+  }
+}
+
+fn is_in(path: &EntryPath, directory: &EntryPath) -> bool {
+  path.as_bytes().strip_prefix(directory.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
 fn apply(
   event: Event,
   file: &mut Option<(Temporary, Entry)>,
+  open: &mut OpenDirectories,
   entries: &mut u32,
   workspace: &Workspace,
 ) -> Result<(), Errno> {
   match event {
     Event::Entry(entry) => {
       *entries += 1;
+      open.close(Some(&entry.path), workspace)?;
+      let is_directory = entry.kind == EntryKind::Directory && !entry.implied && !entry.path.is_root();
+      if is_directory {
+        open.open(&entry);
+      }
       *file = make(entry, workspace)?;
       Ok(())
     }
@@ -140,6 +176,7 @@ fn make(entry: Entry, workspace: &Workspace) -> Result<Option<(Temporary, Entry)
     EntryKind::Symlink { target } => {
       remove(&directory, name)?;
       rustix::fs::symlinkat(target.as_slice(), &directory, name)?;
+      rustix::fs::utimensat(&directory, name, &time(entry.mtime), AtFlags::SYMLINK_NOFOLLOW)?;
       Ok(None)
     }
     EntryKind::HardLink { target } => {

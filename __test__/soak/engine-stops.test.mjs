@@ -1,0 +1,266 @@
+// The engine is stopped in the middle of each operation, and started again. What was under way ends in a typed error, or
+// well; then the run goes on with the workspace of its last finished snapshot, release or checkpoint, and says so where work
+// was lost. The engine is one of this file's own.
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, before, test } from 'node:test'
+import { createDockerSandboxEnvironment } from '../../index.js'
+import { startEngine } from '../../scripts/engine.mjs'
+import { BUSYBOX, eventually } from '../support/live.mjs'
+import { fileStores } from './support/hosts.mjs'
+import { engineStops } from './support/lengths.mjs'
+import { Tally, within } from './support/room.mjs'
+
+/** An operation that does not end by then hangs. */
+const END_MS = 90_000
+const TYPED = /^(SandboxError (CONTAINER_LOST|DOCKER_UNAVAILABLE|DOCKER_API|SNAPSHOT_INVALID|NOT_FOUND)|ConflictError)/
+let engine
+
+before(async () => {
+  engine = await startEngine({ images: ['busybox'], runtimes: {} })
+})
+after(() => engine?.stop())
+
+/** A gate that what passes waits at until it is opened. */
+function gate() {
+  let open
+  const opened = new Promise(resolve => (open = resolve))
+  const passing = { waits: false, shut: false, open }
+  passing.pass = async () => {
+    if (!passing.shut) return
+    passing.waits = true
+    await opened
+  }
+  return passing
+}
+
+/** Stores whose calls wait at a gate: `where` names a method; of `save` it is in the middle of the tar. */
+function gated(stores, where, barrier) {
+  const method =
+    (store, name) =>
+    async (...args) => {
+      if (where === name) await barrier.pass()
+      return store[name.split('.')[1]](...args)
+    }
+  const { leaseStore, snapshotStore } = stores
+  const middle = async function* (tar) {
+    for await (const piece of tar) {
+      if (where === 'snapshotStore.save') await barrier.pass()
+      yield piece
+    }
+  }
+  return {
+    leaseStore: {
+      load: key => leaseStore.load(key),
+      list: owner => leaseStore.list(owner),
+      save: method(leaseStore, 'leaseStore.save'),
+      remove: method(leaseStore, 'leaseStore.remove'),
+    },
+    snapshotStore: {
+      load: method(snapshotStore, 'snapshotStore.load'),
+      remove: method(snapshotStore, 'snapshotStore.remove'),
+      save: (key, meta, tar) => snapshotStore.save(key, meta, middle(tar)),
+    },
+  }
+}
+
+async function held({ owner, runId }) {
+  const session = await owner.acquire({ runId })
+  await session.writeFile('a', '1')
+  await session.snapshot()
+  await session.writeFile('b', '2')
+  return session
+}
+
+async function waits(world) {
+  const session = await held(world)
+  await session.release({ status: 'suspended' })
+}
+
+const release = status => session => session.release({ status })
+async function* endless() {
+  for (;;) yield Buffer.alloc(1000)
+}
+
+/** What is prepared, what is under way, where it is held up, and what the workspace may be afterwards. */
+const OPERATIONS = {
+  exec: { before: held, act: session => session.exec({ command: 'sleep', args: ['60'] }), may: ['a'] },
+  spawn: {
+    before: held,
+    act: async session => (await session.spawn({ command: 'sleep', args: ['60'] })).result,
+    may: ['a'],
+  },
+  writeFile: {
+    before: held,
+    async act(session) {
+      for (;;) await session.writeFile('c', '3')
+    },
+    may: ['a'],
+  },
+  writeFileStream: {
+    only: 'resident',
+    before: held,
+    act: session => session.writeFileStream('c', endless()),
+    may: ['a'],
+  },
+  readFile: {
+    before: held,
+    async act(session) {
+      for (;;) await session.readFile('a')
+    },
+    may: ['a'],
+  },
+  snapshot: { before: held, act: session => session.snapshot(), at: 'snapshotStore.save', may: ['a', 'a,b'] },
+  checkpoint: {
+    options: { checkpointMs: 100 },
+    before: async world => {
+      const session = await held(world)
+      const saved = async () => {
+        const [lease] = await world.stores.leaseStore.list(world.ownerId)
+        return lease.snapshotState === 'current'
+      }
+      await eventually('a checkpoint', saved, END_MS)
+      return session
+    },
+    act: session => session.exec({ command: 'sh', args: ['-c', 'sleep 60'] }),
+    may: ['a,b'],
+  },
+  'release, keeping': {
+    before: held,
+    act: release('suspended'),
+    at: 'snapshotStore.save',
+    may: ['a', 'a,b'],
+    never: true,
+  },
+  'release, ending': { before: held, act: release('completed'), at: 'snapshotStore.remove', may: [''], never: true },
+  'acquire, a new run': {
+    before: async () => undefined,
+    act: (_session, { owner, runId }) => owner.acquire({ runId }),
+    at: 'leaseStore.save',
+    may: [''],
+    lost: 'CONTAINER_LOST',
+  },
+  'acquire, one that waits': {
+    before: waits,
+    act: (_session, { owner, runId }) => owner.acquire({ runId }),
+    at: 'leaseStore.save',
+    may: ['a,b'],
+  },
+  sweep: {
+    options: { leaseMs: 400 },
+    before: async world => {
+      const session = await held(world)
+      await session.release({ status: 'suspended' })
+      await new Promise(resolve => setTimeout(resolve, 500))
+    },
+    act: (_session, { owner }) => owner.sweep(),
+    at: 'snapshotStore.remove',
+    may: [''],
+  },
+}
+
+for (const [transport, signal] of engineStops) {
+  test(`stopped with ${signal} in the middle of each operation, and started [${transport}]`, async t => {
+    const told = new Tally()
+    const names = Object.keys(OPERATIONS).filter(name => [undefined, transport].includes(OPERATIONS[name].only))
+    const worlds = await Promise.all(names.map(name => begin(name, transport)))
+    try {
+      await engine.halt(signal)
+      for (const { barrier } of worlds) barrier.open()
+      // What was under way may notice before the engine is back, or after.
+      await engine.resume()
+      for (const world of worlds) await goOn(world, told)
+      const all = await fetchContainers(worlds[0])
+      assert.deepEqual(all, [])
+    } finally {
+      for (const { owner, remove } of worlds) {
+        await owner.close()
+        remove()
+      }
+    }
+    t.diagnostic(`${names.length} operations; what they and the next acquires were told: ${told}`)
+  })
+}
+
+async function begin(name, transport) {
+  const operation = OPERATIONS[name]
+  const { remove, stores } = fileStores()
+  const [runId, ownerId, barrier] = [randomUUID(), `stops-${randomUUID()}`, gate()]
+  const options = {
+    socketPath: engine.socketPath,
+    ownerId,
+    image: BUSYBOX,
+    pull: 'never',
+    shell: 'allow',
+    transport,
+    workspace: { id: 'w' },
+    limits: { cpus: 2, commandTimeoutMs: 80_000 },
+    ...operation.options,
+    ...gated(stores, operation.at, barrier),
+  }
+  const owner = createDockerSandboxEnvironment(options)
+  const world = { name, operation, owner, runId, ownerId, stores, remove, barrier }
+  world.session = await operation.before(world)
+  barrier.shut = true
+  const act = operation.act(world.session, world)
+  world.end = act.then(
+    value => ({ value }),
+    error => ({ error }),
+  )
+  if (operation.at) await eventually(`${name} is at ${operation.at}`, () => barrier.waits, END_MS)
+  return world
+}
+
+/** The end of what was under way, and the run's next acquires. */
+async function goOn(world, told) {
+  const { name, operation, owner, runId, stores } = world
+  const { value, error } = await within(END_MS, name, world.end)
+  if (error) {
+    const is = `${error.name} ${error.code ?? ''}`
+    assert.match(is, TYPED, `${name}: ${error.stack}`)
+    assert.ok(!operation.never, `${name} rejected: ${error}`)
+    told.add(`${name}: ${is}`)
+  } else told.add(`${name}: ended well`)
+  const session = name.startsWith('acquire') && value ? value : world.session
+  await session?.release({ status: 'suspended' })
+  let lost = 0
+  for (let attempt = 1; ; attempt++) {
+    const settled = await owner.acquire({ runId }).then(
+      again => ({ again }),
+      failure => ({ failure }),
+    )
+    if (settled.again) {
+      const found = (await settled.again.list()).entries.map(({ path }) => path).join()
+      assert.ok(operation.may.includes(found), `${name}: it holds ${found}`)
+      await settled.again.release({ status: 'completed' })
+      break
+    }
+    const { failure } = settled
+    told.add(`then ${failure.code ?? failure.name}`)
+    if (failure.code === operation.lost) {
+      // There never was a snapshot: it says so, until the run ends.
+      await expire(stores, world.ownerId)
+      continue
+    }
+    assert.ok(
+      ['SNAPSHOT_INVALID', 'LEASE_EXPIRED'].includes(failure.code) && attempt <= 3 && ++lost <= 1,
+      `${name}: attempt ${attempt}: ${failure.stack}`,
+    )
+  }
+  const report = await owner.sweep()
+  assert.deepEqual(report.failures, [], name)
+  assert.deepEqual(await stores.leaseStore.list(world.ownerId), [], name)
+}
+
+async function expire(stores, ownerId) {
+  for (const lease of await stores.leaseStore.list(ownerId)) {
+    await stores.leaseStore.save({ ...lease, expiresAt: 1 }, lease.fence)
+  }
+}
+
+async function fetchContainers({ owner }) {
+  void owner
+  const { createNodeDockerClient } = await import('../../index.js')
+  const client = createNodeDockerClient({ socketPath: engine.socketPath })
+  return (await client.listContainers('zhivex.sandbox=1')).map(({ Names }) => Names)
+}
