@@ -849,6 +849,7 @@ module.exports.SessionHandle = nativeBinding.SessionHandle
 module.exports.SnapshotStoreHandle = nativeBinding.SnapshotStoreHandle
 module.exports.abi = nativeBinding.abi
 module.exports.dockerConnect = nativeBinding.dockerConnect
+module.exports.engineVariables = nativeBinding.engineVariables
 module.exports.errorCodes = nativeBinding.errorCodes
 module.exports.fileLeaseStore = nativeBinding.fileLeaseStore
 module.exports.fileSnapshotStore = nativeBinding.fileSnapshotStore

@@ -221,8 +221,17 @@ export interface CommandReport {
   durationMs: number
 }
 
-/** A client of the engine behind a socket; connects when first used. */
+/**
+ * A client of the engine behind a socket, or of the one that is meant where the process says `surroundings` (values of
+ * the variables that [`engine_variables`] names); connects when first used.
+ */
 export declare function dockerConnect(optionsJson: string): Outcome<DockerHandle>
+
+/**
+ * Names of the variables of the process that say which engine is meant. JavaScript reads them: what a program sets is in the
+ * environment of the process under Node only.
+ */
+export declare function engineVariables(): Array<string>
 
 /** Every error code of the core, `CONFLICT` included. */
 export declare function errorCodes(): Array<string>

@@ -24,7 +24,7 @@ test('the client has every method of the interface, and its kind', () => {
   assert.equal(Object.keys(client).toSorted().join(' '), names)
   assert.deepEqual([client.kind, api.createMemoryDockerClient().kind], ['node', 'memory'])
   const [name, options] = calls[0]
-  const { surroundings, ...given } = JSON.parse(options)
+  const { surroundings: _of, ...given } = JSON.parse(options)
   assert.deepEqual([name, given], ['dockerConnect', { socketPath: '/run/x.sock', apiVersion: 'v1.41' }])
   assert.deepEqual(Object.keys(JSON.parse(start().calls[0][1])), ['surroundings'])
 })

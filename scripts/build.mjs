@@ -21,7 +21,8 @@ export async function build({ profile = 'release' } = {}) {
   if (process.platform === 'linux') await buildSupervisor()
   const napi = join(ROOT, 'node_modules/.bin/napi')
   const args = ['build', '--platform', '--no-const-enum', '--js', GENERATED[0], '--dts', GENERATED[1]]
-  const { code } = await run(napi, [...args, '--profile', profile])
+  // napi looks for what the profile dev made in a folder of that name; cargo calls it debug.
+  const { code } = await run(napi, profile === 'dev' ? args : [...args, '--profile', profile])
   if (code !== 0) throw new Error(`The addon could not be built (exit code ${code}); the compiler's words are above`)
 }
 

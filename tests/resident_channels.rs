@@ -1,6 +1,5 @@
 //! Connections to the proxy from a process 1 that is not our supervisor: what breaks the rules ends the link with a typed
 //! error, and costs no more than the protocol allows.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod support;
 

@@ -1,4 +1,8 @@
 //! Environments.
+#![expect(
+  clippy::too_many_arguments,
+  reason = "objects of JavaScript cannot be put into one another on their way here"
+)]
 
 use std::sync::Arc;
 

@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::fs;
 use std::os::unix::net::UnixListener;
 

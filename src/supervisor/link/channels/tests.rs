@@ -23,8 +23,11 @@ fn one() -> (Channels, mpsc::Receiver<Arrival>, Arc<Channel>) {
   (channels, arrived, channel)
 }
 
+/// Bytes that were read, and up to where the peer may send now.
+type Piece = (Vec<u8>, Option<u64>);
+
 /// What is read of a channel at once; `None` while nothing is there.
-fn read(channel: &Channel) -> Option<Result<(Vec<u8>, Option<u64>), Lost>> {
+fn read(channel: &Channel) -> Option<Result<Piece, Lost>> {
   let mut room = vec![0; 1 << 20];
   let mut buffer = ReadBuf::new(&mut room);
   let polled = std::future::poll_fn(|context| channel.poll_read(context, &mut buffer)).now_or_never()?;
