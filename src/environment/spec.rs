@@ -4,8 +4,8 @@
 mod mounts;
 mod verify;
 
+use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 pub use verify::{enforcement_gaps, verify};
 
