@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { createFileLeaseStore, createFileSnapshotStore } from '../../index.js'
+import { behindProxy } from '../support/engine-proxy.mjs'
 import { codeOf, engine, eventually, lab, runProgram, transport } from '../support/live.mjs'
 import { temporaryDirectory } from '../support/stores.mjs'
 
@@ -159,16 +160,19 @@ if (transport === 'exec') {
   })
 
   test('a run that is cancelled takes nothing with it', async () => {
-    const { owner, full } = pooled({ pool: { size: 1 } })
-    const first = await owner.acquire({ runId: randomUUID() })
-    await full(1)
     const controller = new AbortController()
-    const cancelled = codeOf(owner.acquire({ runId: randomUUID(), abortSignal: controller.signal }))
-    controller.abort()
-    assert.equal(await cancelled, 'CANCELLED')
-    const again = await owner.acquire({ runId: randomUUID() })
-    for (const session of [first, again]) await session.release({ status: 'completed' })
-    await owner.close()
+    // In the midst of it: a container that waits is had so soon that an abort from here may come too late.
+    const rule = { method: 'POST', path: /\/rename/, after: () => controller.abort() }
+    await behindProxy([rule], async proxy => {
+      const { owner, full } = pooled({ pool: { size: 1 }, socketPath: proxy.socketPath })
+      const first = await owner.acquire({ runId: randomUUID() })
+      await full(1)
+      assert.equal(await codeOf(owner.acquire({ runId: randomUUID(), abortSignal: controller.signal })), 'CANCELLED')
+      assert.ok(controller.signal.aborted)
+      const again = await owner.acquire({ runId: randomUUID() })
+      for (const session of [first, again]) await session.release({ status: 'completed' })
+      await owner.close()
+    })
     assert.deepEqual(await containers(), [])
   })
 

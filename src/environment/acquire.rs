@@ -114,7 +114,9 @@ async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Sessi
       snapshot_at: None,
       extra: serde_json::Map::new(),
     };
-    if core.leases.save(&record, None).await? { Ok(record) } else { Err(held(run.id)) }
+    let saved = core.leases.save(&record, None).await?;
+    // Nobody waits for it any more: it goes as if it had not been saved.
+    if saved { cancel.check(WHAT).map(|()| record) } else { Err(held(run.id)) }
   };
   match written.await {
     Ok(record) => {
@@ -295,6 +297,12 @@ async fn restore(
     }
   };
   match put_on_record(core, &record, &made).await {
+    Ok(record) if cancel.is_cancelled() => {
+      // It is what its snapshot holds, and whoever asks next finds it so.
+      made.sandbox.detach();
+      hand_over(core, LeaseRecord { holder: None, ..record }).await;
+      Err(cancelled(WHAT))
+    }
     Ok(record) => {
       let connected = made.connected();
       Ok((Session::open(core, record, connected, made.instead), How::Restored))
