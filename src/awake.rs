@@ -1,11 +1,13 @@
-//! Deadlines for others that do not run while this process is stopped: by a signal, a debugger, a freezer, or with its
-//! whole virtual machine. Its clock goes on all the while, and whatever it waited for may have come long ago.
+//! Time for a process that may be stopped: by a signal, a debugger, a freezer, or with its whole virtual machine. Its clock
+//! goes on all the while, and whatever it waited for may have come long ago: deadlines for others do not run meanwhile.
 
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
+
+use crate::clock::since_1970;
 
 /// Time is counted in steps of this length. One that took twice as long was slept through, and is not counted.
 const STEP: Duration = Duration::from_secs(1);
@@ -29,6 +31,26 @@ pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option
   }
 }
 
+/// A point in time from which sleeps are counted too: the monotonic clock of Linux goes on while a process is stopped, and
+/// stands while the machine is suspended, in which the time of day goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+  clock: Instant,
+  time_of_day: Duration,
+}
+
+impl Moment {
+  /// This one.
+  pub fn now() -> Self {
+    Self { clock: Instant::now(), time_of_day: since_1970() }
+  }
+
+  /// How long ago it is. More than that where the time of day was set forward meanwhile, never less.
+  pub fn elapsed(&self) -> Duration {
+    self.clock.elapsed().max(since_1970().saturating_sub(self.time_of_day))
+  }
+}
+
 #[cfg(test)]
 mod tests {
   use std::future::{pending, ready};
@@ -47,6 +69,17 @@ mod tests {
     assert_eq!(begun.elapsed(), LIMIT);
     assert_eq!(within(Duration::ZERO, ready(1)).await, Some(1));
     assert_eq!(within(Duration::ZERO, pending::<()>()).await, None);
+  }
+
+  #[tokio::test(start_paused = true)]
+  async fn a_moment_counts_what_the_clock_slept_through_and_ignores_one_set_back() {
+    let moment = Moment::now();
+    advance(LIMIT).await;
+    assert!(moment.elapsed() >= LIMIT);
+    let suspended = Moment { time_of_day: since_1970() - 2 * LIMIT, ..moment };
+    assert!(suspended.elapsed() >= 2 * LIMIT);
+    let set_back = Moment { time_of_day: since_1970() + LIMIT, ..moment };
+    assert!((LIMIT..2 * LIMIT).contains(&set_back.elapsed()));
   }
 
   #[tokio::test(start_paused = true)]

@@ -373,21 +373,35 @@ async fn an_abort_ends_the_second_look_at_a_silent_holder() {
   assert_eq!(code(acquired), ErrorCode::Cancelled);
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_operation_that_a_heartbeat_ends_says_that_the_run_was_taken_over() {
+/// What comes of a command of nine seconds when another holder has the run after this many.
+async fn taken_over_after(seconds: u64) -> Error {
   let world = World::new("{}");
   let session = world.acquire(&world.core()).await.unwrap();
   let never = Cancel::new();
   let sleep =
     ExecArguments { command: "sleep".to_owned(), args: vec!["9".to_owned()], ..ExecArguments::default() };
   let stolen = async {
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
     let record = world.leases.record().await.unwrap();
     let stolen = LeaseRecord { fence: 2, ..record };
     assert!(world.leases.inner.save(&stolen, Some(1)).await.unwrap());
   };
   let (slept, ()) = tokio::join!(session.exec(sleep, &never), stolen);
-  let error = slept.err().unwrap();
+  slept.err().expect("nothing of it is seen")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_a_heartbeat_ends_says_that_the_run_was_taken_over() {
+  let error = taken_over_after(1).await;
+  assert_eq!(error.code(), ErrorCode::Conflict, "{error}");
+  assert!(error.message().contains("taken over by another holder"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_ends_before_a_heartbeat_can_tell_says_so_too() {
+  // The last heartbeat was that of the fifth second. A holder that was stopped reads the end of its command, which the
+  // next holder has killed, before it comes to a heartbeat.
+  let error = taken_over_after(6).await;
   assert_eq!(error.code(), ErrorCode::Conflict, "{error}");
   assert!(error.message().contains("taken over by another holder"), "{error}");
 }

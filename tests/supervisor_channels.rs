@@ -110,8 +110,9 @@ async fn much_passes_both_ways_at_once_and_whole() {
   for _ in 0..8 {
     write.write_all(&piece).await.unwrap();
   }
-  write.shutdown().await.unwrap();
+  // Not earlier: BusyBox's nc sends no more once the other side has ended.
   let (read, total) = timeout(PATIENCE, reader).await.unwrap().unwrap();
+  write.shutdown().await.unwrap();
   assert_eq!(total, 8 * MIB);
   assert_eq!(said(program).await.trim(), (8 * MIB).to_string());
   read.unsplit(write).finish();

@@ -18,8 +18,10 @@ use super::heartbeat;
 use super::network::Serving;
 use super::places::Places;
 use super::release::{self, Ended, Failed};
+use crate::awake::Moment;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorCode, Result, fail, shown};
+use crate::limits::HEARTBEAT_INTERVAL;
 use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, NetworkUsed, SnapshotState};
 
@@ -239,14 +241,18 @@ impl Session {
     }
     self.0.core.check_open()?;
     self.check_fence().await?;
+    let begun = Moment::now();
     let either = self.0.life.child();
-    let ended = match caller.pass_on(&either, operation(either.clone())).await {
-      Err(error) => Err(self.judge(error, caller).await),
-      ended => ended,
-    };
+    let ended = caller.pass_on(&either, operation(either.clone())).await;
+    // A holder that was stopped has not heard yet who follows: what ended its operation may have been that one.
+    let stopped = begun.elapsed() >= HEARTBEAT_INTERVAL;
     match ended {
-      Err(error) if error.is_cancelled() && !caller.is_cancelled() => Err(self.ended_error(error)),
-      result => result,
+      Ok(_) if stopped && self.is_lost().await => Err(self.taken_over()),
+      Ok(done) => Ok(done),
+      Err(error) => match self.judge(error, caller, stopped).await {
+        error if error.is_cancelled() && !caller.is_cancelled() => Err(self.ended_error(error)),
+        error => Err(error),
+      },
     }
   }
 
@@ -267,17 +273,22 @@ impl Session {
 
   /// What an operation's error means. To a holder who slept while another took the run over, its container is lost, or its
   /// operation was ended by a heartbeat that found out first; the same errors mean what they say to everybody else.
-  async fn judge(&self, error: Error, caller: &Cancel) -> Error {
+  async fn judge(&self, error: Error, caller: &Cancel, stopped: bool) -> Error {
     let perhaps = match error.code() {
       ErrorCode::ContainerLost => true,
       ErrorCode::Cancelled | ErrorCode::Released => !caller.is_cancelled(),
-      _ => false,
+      _ => stopped,
     };
-    if perhaps && !self.is_released() && matches!(self.0.claim.is_held().await, Ok(false)) {
+    if perhaps && self.is_lost().await {
       return self.taken_over().with_source(error);
     }
     self.look_for_loss(&error);
     error
+  }
+
+  /// Whether another holder is known to have the lease. A store that fails tells nothing.
+  async fn is_lost(&self) -> bool {
+    !self.is_released() && matches!(self.0.claim.is_held().await, Ok(false))
   }
 
   /// Ends the session. Never fails: what could not be done is marked on the lease, and `sweep` finishes it. Returns why
