@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { BUSYBOX, eventually, lab, runProgram, socketPath, transport } from '../support/live.mjs'
+import { eventually, lab, plainOptions, runProgram } from '../support/live.mjs'
 
 const { containers, leavesNothing, ownerId } = lab()
 const directory = mkdtempSync(join(tmpdir(), 'sandbox-live-runtime-'))
@@ -14,12 +14,7 @@ after(() => rmSync(directory, { recursive: true, force: true }))
 
 const RUNTIME = JSON.stringify(new URL('../support/runtime.mjs', import.meta.url).href)
 const OPTIONS = {
-  socketPath,
-  ownerId,
-  image: BUSYBOX,
-  pull: 'never',
-  shell: 'allow',
-  transport,
+  ...plainOptions(ownerId),
   declaredTools: ['delegate'],
   workspace: { id: 'w', files: [{ path: 'seed', contents: 's' }] },
   limits: { cpus: 2, commandTimeoutMs: 60_000 },

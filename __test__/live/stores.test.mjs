@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { BUSYBOX, lab, runProgram, socketPath, transport } from '../support/live.mjs'
+import { lab, plainOptions, runProgram } from '../support/live.mjs'
 
 const { client, containers, leavesNothing, ownerId } = lab()
 const root = mkdtempSync(join(tmpdir(), 'sandbox-live-stores-'))
@@ -13,15 +13,7 @@ after(() => rmSync(root, { recursive: true, force: true }))
 const directory = join(root, 'stores')
 
 const RUNTIME = JSON.stringify(new URL('../support/runtime.mjs', import.meta.url).href)
-const options = {
-  socketPath,
-  ownerId,
-  image: BUSYBOX,
-  pull: 'never',
-  shell: 'allow',
-  transport,
-  workspace: { id: 'w' },
-}
+const options = { ...plainOptions(ownerId), workspace: { id: 'w' } }
 
 /** An agent in a process of its own. Its model writes a file, waits for approval before each step, and reads it again. */
 async function inProcess(program) {

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { createDockerSandboxEnvironment } from '../../index.js'
 import { startEngine } from '../../scripts/engine.mjs'
-import { BUSYBOX, eventually } from '../support/live.mjs'
+import { eventually, plainOptions } from '../support/live.mjs'
 import { fileStores } from './support/hosts.mjs'
 import { engineStops } from './support/lengths.mjs'
 import { Tally, within } from './support/room.mjs'
@@ -189,11 +189,8 @@ async function begin(name, transport) {
   const { remove, stores } = fileStores()
   const [runId, ownerId, barrier] = [randomUUID(), `stops-${randomUUID()}`, gate()]
   const options = {
+    ...plainOptions(ownerId),
     socketPath: engine.socketPath,
-    ownerId,
-    image: BUSYBOX,
-    pull: 'never',
-    shell: 'allow',
     transport,
     workspace: { id: 'w' },
     limits: { cpus: 2, commandTimeoutMs: 80_000 },

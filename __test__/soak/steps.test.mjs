@@ -9,11 +9,11 @@ import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { createDockerSandboxEnvironment } from '../../index.js'
-import { BUSYBOX, engine, eventually } from '../support/live.mjs'
+import { engine, eventually, plainOptions } from '../support/live.mjs'
 import { behindProxy } from '../support/engine-proxy.mjs'
 import { fileStores } from './support/hosts.mjs'
 import { stepStride } from './support/lengths.mjs'
-import { Tally, room, socketPath, within } from './support/room.mjs'
+import { Tally, added, onEngine, room, within } from './support/room.mjs'
 
 const { client, containers, ownerId } = room()
 const STEPPER = fileURLToPath(new URL('support/stepper.mjs', import.meta.url))
@@ -24,11 +24,7 @@ const LATE_MS = 30_000
 const WAITING = 'waiting_approval'
 
 const options = transport => ({
-  socketPath,
-  ownerId,
-  image: BUSYBOX,
-  pull: 'never',
-  shell: 'allow',
+  ...plainOptions(ownerId),
   transport,
   snapshot: 'docker-commit',
   workspace: { id: 'steps', files: [{ path: 'seed', contents: 's' }] },
@@ -147,7 +143,7 @@ for (const transport of ['resident', 'exec']) {
     test(`${name}: killed at each step [${transport}]`, async t => {
       const points = new Tally()
       const codes = new Tally()
-      const base = await standing()
+      const base = await onEngine()
       let [kills, late] = [0, 0]
       for (let number = 1; ; number += stepStride) {
         const ways = stepStride === 1 ? ['resumed', 'swept'] : [number % 2 ? 'resumed' : 'swept']
@@ -221,7 +217,7 @@ function trial({ operation, transport, number, way, codes, base }) {
           const swept = await owner.sweep()
           sweeps++
           assert.deepEqual(swept.failures, [], reached)
-          more = added(base, await standing())
+          more = added(base, await onEngine())
           return more.length === 0
         },
         LATE_MS,
@@ -264,20 +260,6 @@ async function resume({ owner, runId }, { may, codes: allowed = [] }, reached, c
       assert.match(error.message, /or sweep\(\) with its ownerId/)
       assert.deepEqual((await owner.sweep()).failures, [])
     }
-  }
-}
-
-const added = (before, now) =>
-  Object.entries(now).flatMap(([what, names]) => names.filter(name => !before[what].includes(name)))
-
-/** What is on the engine, but for the one volume that all share. */
-async function standing() {
-  const volumes = ((await engine('GET', '/volumes')).Volumes ?? []).map(({ Name }) => Name)
-  return {
-    containers: (await engine('GET', '/containers/json?all=1')).map(({ Names }) => Names[0]),
-    networks: (await engine('GET', '/networks')).map(({ Name }) => Name).toSorted(),
-    images: (await engine('GET', '/images/json?all=1')).map(({ Id }) => Id).toSorted(),
-    volumes: volumes.filter(name => !name.startsWith('zhivex-supervisor-')),
   }
 }
 

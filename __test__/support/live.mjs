@@ -32,6 +32,16 @@ export const DISTROLESS = 'sandbox-test/distroless:latest'
 export const CLIENTS = 'sandbox-test/clients:latest'
 export const RACER = 'sandbox-test/racer:latest'
 
+/** Options of an environment of this owner that may run everything, on BusyBox; the workspace is for whoever uses them. */
+export const plainOptions = ownerId => ({
+  socketPath,
+  ownerId,
+  image: BUSYBOX,
+  pull: 'never',
+  shell: 'allow',
+  transport,
+})
+
 /** Everything that one file makes carries the file's own owner id, so that files can run beside each other. */
 export function lab() {
   const ownerId = `test-${randomUUID()}`
@@ -40,12 +50,7 @@ export function lab() {
   /** An environment that may run everything, on BusyBox unless told otherwise. */
   const environment = (options = {}) =>
     createDockerSandboxEnvironment({
-      socketPath,
-      ownerId,
-      image: BUSYBOX,
-      pull: 'never',
-      shell: 'allow',
-      transport,
+      ...plainOptions(ownerId),
       ...options,
       workspace: { id: 'w', ...options.workspace },
       limits: { cpus: 2, ...options.limits },
@@ -172,16 +177,7 @@ const ENTRY = JSON.stringify(new URL('../../index.js', import.meta.url).href)
  * ended; one that does not end by itself is killed, which `signal` tells.
  */
 export function runProgram(ownerId, program, { started = () => undefined, timeoutMs = 30_000 } = {}) {
-  const options = {
-    socketPath,
-    ownerId,
-    image: BUSYBOX,
-    pull: 'never',
-    shell: 'allow',
-    transport,
-    workspace: { id: 'w' },
-    limits: { cpus: 2 },
-  }
+  const options = { ...plainOptions(ownerId), workspace: { id: 'w' }, limits: { cpus: 2 } }
   const source = `import * as api from ${ENTRY}
     const options = ${JSON.stringify(options)}
     const environment = api.createDockerSandboxEnvironment(options)

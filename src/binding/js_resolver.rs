@@ -24,9 +24,7 @@ pub struct ResolverHandle {
 /// A resolver that the application wrote.
 #[napi(catch_unwind, ts_args_type = "dispatch: (call: OwnCall) => void")]
 pub fn js_resolver(dispatch: Dispatch) -> ResolverHandle {
-  ResolverHandle {
-    resolver: Arc::new(JsResolver { calls: Callbacks::new(dispatch, "resolveHost", "function") }),
-  }
+  ResolverHandle { resolver: Arc::new(JsResolver { calls: Callbacks::new(dispatch, NAME, "function") }) }
 }
 
 impl ResolverHandle {

@@ -105,11 +105,11 @@ async fn listens(path: &Path) -> Result<(), String> {
 /// The path of a unix socket out of an address of an engine; `from` is where the address stands.
 fn socket_of(address: &str, from: &str) -> Result<PathBuf> {
   let named = shown(address);
-  let (scheme, path) = address.split_once("://").unwrap_or(("unix", address));
+  // A path alone is one.
+  let bare = if address.starts_with('/') { "unix" } else { "" };
+  let (scheme, path) = address.split_once("://").unwrap_or((bare, address));
   match scheme {
-    "unix" if !path.is_empty() && (address.contains("://") || path.starts_with('/')) => {
-      Ok(PathBuf::from(path))
-    }
+    "unix" if !path.is_empty() => Ok(PathBuf::from(path)),
     "ssh" => Err(fail!(
       Unsupported,
       "{from} is {named:?}: engines over SSH are not reached directly. Forward the socket (ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST) and pass socketPath: \"/tmp/docker.sock\"."

@@ -25,6 +25,7 @@ use crate::docker::ByteStream;
 use crate::docker::model::Inspection;
 use crate::error::{Error, ErrorCode, Result, fail};
 use crate::random;
+use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, Scope, SnapshotState, run_key};
 
 /// What is cancelled, for messages.
@@ -171,12 +172,7 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
   let record = take_over(core, record).await?;
   let taken = beating(core, &record, continue_in(core, &found, carrier, &record, before)).await;
   match taken {
-    Ok(taken) if cancel.is_cancelled() => {
-      // Nothing was done in it: whoever asks next finds it as it was.
-      taken.sandbox.detach();
-      hand_over(core, LeaseRecord { holder: None, ..record }).await;
-      Err(cancelled(WHAT))
-    }
+    Ok(taken) if cancel.is_cancelled() => Err(leave(core, record, taken.sandbox.as_ref()).await),
     Ok(taken) => {
       let how = if before == Previous::Nobody { How::Resumed } else { How::TakenOver };
       Ok((Session::open(core, record, taken, None), how))
@@ -210,6 +206,14 @@ async fn continue_in(
     taken.sandbox.kill_all().await?;
   }
   Ok(taken)
+}
+
+/// Leaves a run that was made ready and that nobody waits for any more. Nothing was done in it: whoever asks next finds it
+/// as its lease says.
+async fn leave(core: &Core, record: LeaseRecord, sandbox: &dyn Sandbox) -> Error {
+  sandbox.detach();
+  hand_over(core, LeaseRecord { holder: None, ..record }).await;
+  cancelled(WHAT)
 }
 
 /// Leaves a run that was taken over, and could not be made ready, to the next holder, to whom this one is dead.
@@ -297,12 +301,7 @@ async fn restore(
     }
   };
   match put_on_record(core, &record, &made).await {
-    Ok(record) if cancel.is_cancelled() => {
-      // It is what its snapshot holds, and whoever asks next finds it so.
-      made.sandbox.detach();
-      hand_over(core, LeaseRecord { holder: None, ..record }).await;
-      Err(cancelled(WHAT))
-    }
+    Ok(record) if cancel.is_cancelled() => Err(leave(core, record, made.sandbox.as_ref()).await),
     Ok(record) => {
       let connected = made.connected();
       Ok((Session::open(core, record, connected, made.instead), How::Restored))

@@ -3,14 +3,14 @@
 use std::future::Future;
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::core::Core;
 use super::event::{Kind, Resource};
 use super::session::Session;
 use crate::cancel::Cancel;
 use crate::clock::now_ms;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::limits::HEARTBEAT_INTERVAL;
 use crate::store::lease::LeaseRecord;
 
@@ -19,10 +19,7 @@ pub fn start(session: &Session) {
   let (session, life) = (session.clone(), session.life().clone());
   let beats = session.core().beats.clone();
   beats.spawn(async move {
-    let mut beat = interval(beat_interval(session.core()));
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick comes at once, and the lease was written just now.
-    beat.tick().await;
+    let mut beat = beat(session.core()).await;
     let mut row = Row::default();
     loop {
       tokio::select! {
@@ -80,20 +77,31 @@ struct Row {
 }
 
 impl Row {
-  fn failed(&mut self, core: &Core, run: &str, error: &Error) {
-    if !std::mem::replace(&mut self.failing, true) {
-      core.events.emit(Some(run), || Kind::HeartbeatFailed { code: error.code().as_str() });
+  /// Whether the lease is still ours after this beat; `None` where the store failed, which tells nothing.
+  fn held(&mut self, core: &Core, run: &str, beaten: Result<bool>) -> Option<bool> {
+    match beaten {
+      Ok(held) => {
+        self.failing = false;
+        Some(held)
+      }
+      Err(error) => {
+        if !std::mem::replace(&mut self.failing, true) {
+          core.events.emit(Some(run), || Kind::HeartbeatFailed { code: error.code().as_str() });
+        }
+        None
+      }
     }
-  }
-
-  const fn went_well(&mut self) {
-    self.failing = false;
   }
 }
 
-/// A short lease is renewed often enough.
-fn beat_interval(core: &Core) -> Duration {
-  HEARTBEAT_INTERVAL.min(core.options.lease / 3).max(Duration::from_millis(10))
+/// When a lease that was written just now is to be written again. A short one is renewed often enough.
+async fn beat(core: &Core) -> Interval {
+  let every = HEARTBEAT_INTERVAL.min(core.options.lease / 3).max(Duration::from_millis(10));
+  let mut beat = interval(every);
+  beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+  // The first tick comes at once.
+  beat.tick().await;
+  beat
 }
 
 /// False when the lease is another holder's. A store that fails is tried again at the next beat: until the lease ends
@@ -113,23 +121,14 @@ async fn renew(session: &Session, life: &Cancel, row: &mut Row) -> bool {
     Ok(None) => Ok(false),
     Err(error) => Err(error),
   };
-  match renewed {
-    Ok(true) => {
-      row.went_well();
-      true
-    }
-    Err(error) => {
-      row.failed(session.core(), session.run_id(), &error);
-      true
-    }
-    Ok(false) => {
-      session.lost_lease();
-      life.cancel();
-      session.end_network().await;
-      session.sandbox().detach();
-      false
-    }
+  let held = row.held(session.core(), session.run_id(), renewed) != Some(false);
+  if !held {
+    session.lost_lease();
+    life.cancel();
+    session.end_network().await;
+    session.sandbox().detach();
   }
+  held
 }
 
 /// False: somebody else has the lease.
@@ -143,10 +142,7 @@ async fn write_beat(core: &Core, record: &mut LeaseRecord) -> Result<bool> {
 
 /// As [`beating`], for a session that is being released: its lease may be changed by the work.
 pub async fn beating_session<T>(session: &Session, work: impl Future<Output = T>) -> T {
-  let mut beat = interval(beat_interval(session.core()));
-  beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-  beat.tick().await;
-  let (mut held, mut row) = (true, Row::default());
+  let (mut beat, mut held, mut row) = (beat(session.core()).await, true, Row::default());
   let once = || async {
     let mut record = session.record().lock().await;
     write_beat(session.core(), &mut record).await
@@ -169,13 +165,7 @@ pub async fn beating_session<T>(session: &Session, work: impl Future<Output = T>
       }
       beaten = &mut beating => beaten,
     };
-    match beaten {
-      Ok(still) => {
-        held = still;
-        row.went_well();
-      }
-      Err(error) => row.failed(session.core(), session.run_id(), &error),
-    }
+    held = row.held(session.core(), session.run_id(), beaten).unwrap_or(held);
   }
 }
 
@@ -183,23 +173,17 @@ pub async fn beating_session<T>(session: &Session, work: impl Future<Output = T>
 /// would take the run over in the middle. It goes on where the lease is lost all the same, since what it made must still
 /// be removed; the next write of the lease tells.
 pub async fn beating<T>(core: &Core, record: &LeaseRecord, work: impl Future<Output = T>) -> T {
+  let (mut beat, mut held, mut row) = (beat(core).await, true, Row::default());
   let mut record = record.clone();
-  let mut beat = interval(beat_interval(core));
-  beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-  beat.tick().await;
-  let (mut held, mut row) = (true, Row::default());
   tokio::pin!(work);
   loop {
     tokio::select! {
       biased;
       result = &mut work => return result,
-      _ = beat.tick(), if held => match write_beat(core, &mut record).await {
-        Ok(still) => {
-          held = still;
-          row.went_well();
-        }
-        Err(error) => row.failed(core, &record.run_id, &error),
-      },
+      _ = beat.tick(), if held => {
+        let beaten = write_beat(core, &mut record).await;
+        held = row.held(core, &record.run_id, beaten).unwrap_or(held);
+      }
     }
   }
 }

@@ -7,6 +7,7 @@
 
 mod containers;
 mod images;
+mod networks;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,6 @@ use super::core::Core;
 use super::event::{Kind, Resource, millis};
 use super::host::Maker;
 use super::images::delete_replaced_of;
-use super::network;
 use super::release::claim_and_remove;
 use super::silence::is_free;
 use super::spec;
@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::store::lease::LeaseRecord;
 
 /// Something this young may belong to an acquire that has not saved its lease yet, unless its maker has ended.
-pub const SETTLING_SECONDS: u64 = 120;
+const SETTLING_SECONDS: u64 = 120;
 
 /// What a sweep did.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -61,9 +61,7 @@ pub async fn sweep(core: &Core) -> Result<SweepReport> {
   }
   // Containers first: a network or a volume is in use while one has it.
   containers::sweep(core, &mut report).await?;
-  let (networks, failures) = network::remove_left(core).await?;
-  report.removed_networks = networks;
-  report.failures.extend(failures);
+  networks::sweep(core, &mut report).await?;
   images::sweep(core, &mut report).await?;
   volumes::sweep(core, &mut report).await;
   match core.snapshots.collect().await {

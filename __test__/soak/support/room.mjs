@@ -25,30 +25,35 @@ export function room() {
     const left = await containers()
     for (const { Id } of left) await client.removeContainer(Id)
     assert.deepEqual(left, [], 'containers are left')
-    const after = await standing()
-    for (const [what, names] of Object.entries(after)) {
-      assert.deepEqual(
-        names.filter(name => !before[what].includes(name)),
-        [],
-        `${what} are left`,
-      )
-    }
+    assert.deepEqual(added(before, await standing()), [], 'this is left')
   })
   return { client, containers, environment: resident, ownerId }
 }
 
-/** Names of what a run may leave, but for the one volume that all share. */
+/** Names of what a run may leave. */
 async function standing() {
+  const files = readdirSync(tmpdir()).filter(name => /zhivex|^sandbox-|^proxy-|^soak-/.test(name))
+  return { ...(await onEngine()), 'temporary files': files }
+}
+
+/** Names of what is on the engine, but for the one volume that all share. */
+export async function onEngine() {
   const volumes = ((await engine('GET', '/volumes')).Volumes ?? []).filter(
     ({ Labels }) => !Labels?.['zhivex.supervisor'],
   )
   return {
     containers: (await engine('GET', '/containers/json?all=1')).map(({ Id }) => Id),
     networks: (await engine('GET', '/networks')).map(({ Name }) => Name),
+    images: (await engine('GET', '/images/json?all=1')).map(({ Id }) => Id),
     volumes: volumes.map(({ Name }) => Name),
-    'temporary files': readdirSync(tmpdir()).filter(name => /zhivex|^sandbox-|^proxy-|^soak-/.test(name)),
   }
 }
+
+/** What is there now and was not before, each with what it is. */
+export const added = (before, now) =>
+  Object.entries(now).flatMap(([what, names]) =>
+    names.filter(name => !before[what].includes(name)).map(name => `${what}: ${name}`),
+  )
 
 /**
  * Runs a command in a container as its user, not through the product and so beyond its reach. `line` is told each line of

@@ -5,14 +5,12 @@ pub mod bridge;
 mod events;
 mod serving;
 mod site;
-mod sweep;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use self::serving::Serving;
 pub use self::site::Site;
-pub use self::sweep::remove_left;
 use super::event::Events;
 use super::options::{Allowlist, Options};
 use crate::proxy::{Proxy, ProxyParts, Resolver};

@@ -133,10 +133,12 @@ impl Walk {
       let Some(entry) = entry else {
         level.keys.sort_unstable_by(|one, other| other.cmp(one));
         // A name that is taken away and given again while it is read comes twice on some file systems.
-        let (count, bytes) = (level.keys.len(), length(&level.keys));
-        level.keys.dedup();
-        self.names -= count - level.keys.len();
-        self.bytes -= bytes - length(&level.keys);
+        level.keys.dedup_by(|again, first| {
+          let same = again == first;
+          self.names -= usize::from(same);
+          self.bytes -= if same { again.len() } else { 0 };
+          same
+        });
         level.is_read = true;
         return Ok(());
       };
@@ -192,10 +194,6 @@ impl Walk {
       self.path.truncate(level.prefix);
     }
   }
-}
-
-fn length(keys: &[Box<[u8]>]) -> usize {
-  keys.iter().map(|key| key.len()).sum()
 }
 
 fn is_directory(directory: &OwnedFd, entry: &rustix::fs::RawDirEntry<'_>) -> bool {
