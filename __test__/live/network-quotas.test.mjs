@@ -1,8 +1,10 @@
 // Quotas of the allowlist in a real container: each reached exactly, and passed by one.
 import assert from 'node:assert/strict'
+import { createServer } from 'node:net'
 import { test } from 'node:test'
 import { CLIENTS, lab, sh } from '../support/live.mjs'
 import { reaching, serving, webServer } from '../support/network.mjs'
+import { eventually } from '../support/wait.mjs'
 
 const { inSession, leavesNothing } = lab()
 
@@ -151,6 +153,105 @@ test('idleTimeoutMs: a quiet connection is cut, and others are not', async () =>
     const quiet = session.exec({ command: 'curl', args: ['-sS', '-o', '/dev/null', `${url}quiet`] })
     assert.equal(await run(`curl -s ${url}`), 'done')
     assert.notEqual((await quiet).exitCode, 0)
+  })
+})
+
+/** A server that answers `/held` bit by bit without an end, and everything else at once. */
+const holding = () =>
+  webServer((request, response) => {
+    if (request.url !== '/held') return response.end('done')
+    const timer = setInterval(() => response.write('more'), 20)
+    response.on('close', () => clearInterval(timer))
+  })
+
+test('maxTotalConnections: that many are open of all runs, and one more is refused to every run', async () => {
+  const server = holding()
+  const quotas = { maxTotalConnections: 3 }
+  await within(quotas, server, async ({ session, url }) => {
+    const { options } = reaching([Number(new URL(url).port)], { quotas })
+    await inSession({ ...options, image: CLIENTS }, async other => {
+      const held = []
+      const hold = async () => {
+        held.push(await session.spawn({ command: 'curl', args: ['-sN', `${url}held`] }))
+        await eventually('it is served', () => server.requests.length === held.length + answered)
+      }
+      let answered = 0
+      await hold()
+      await hold()
+      assert.equal(await sh(other, status(url)), '200')
+      answered = 1
+      await hold()
+      assert.equal(await sh(other, status(url)), '429')
+      await held[0].kill()
+      await eventually('a place is free', async () => (await sh(other, status(url))) === '200')
+    })
+  })
+})
+
+test('maxInFlightDns: that many names are looked up at once, and one more is refused at once', async () => {
+  const server = webServer()
+  let answer
+  const gate = new Promise(resolve => (answer = resolve))
+  await serving(server, async port => {
+    const hosts = ['a.test', 'b.test', 'c.test']
+    const { options, asked } = reaching([port], { allowedDomains: hosts, quotas: { maxInFlightDns: 2 } })
+    const resolveHost = host => gate.then(() => options.resolveHost(host))
+    const looked = []
+    const slowly = { ...options, resolveHost: host => (looked.push(host), resolveHost(host)) }
+    await inSession({ ...slowly, image: CLIENTS, limits: { memoryMb: 512, pids: 256 } }, async session => {
+      const url = host => `http://${host}:${port}/`
+      const first = hosts.slice(0, 2).map(host => sh(session, status(url(host))))
+      await eventually('both are looked up', () => looked.length === 2)
+      assert.equal(await sh(session, status(url('c.test'))), '429')
+      answer()
+      assert.deepEqual(await Promise.all(first), ['200', '200'])
+      assert.equal(await sh(session, status(url('c.test'))), '200')
+      assert.ok(asked.includes('c.test'))
+    })
+  })
+})
+
+test('maxBytesUp: a request of that many bytes passes, one more is refused', async () => {
+  let [whole, sent] = [0, 0]
+  const counting = () =>
+    createServer(socket => {
+      let got = Buffer.alloc(0)
+      socket.on('error', () => undefined)
+      socket.on('data', data => {
+        got = Buffer.concat([got, data])
+        if (got.length < got.indexOf('\r\n\r\n') + 4 + 5000) return
+        whole++
+        sent = got.length
+        socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
+      })
+    })
+  const upload = url => `head -c 5000 /dev/zero | ${status(`-H Expect: --data-binary @- ${url}`)}`
+  // What is counted is what the server gets: the head that the proxy makes of the request's, and the body.
+  await within({}, counting(), async ({ url, run }) => {
+    assert.equal(await run(upload(url)), '200')
+  })
+  for (const [maxBytesUp, code] of [
+    [sent, '200'],
+    [sent - 1, '429'],
+  ]) {
+    const before = whole
+    await within({ maxBytesUp }, counting(), async ({ url, run }) => {
+      assert.equal(await run(upload(url)), code)
+      assert.equal(whole - before, code === '200' ? 1 : 0, 'half a body never looks whole')
+    })
+  }
+})
+
+test('tunnelLifetimeMs: a busy connection is cut at its end, and others are not', async () => {
+  const server = holding()
+  await within({ tunnelLifetimeMs: 1500 }, server, async ({ session, url, run }) => {
+    const args = ['-sN', '-o', '/dev/null', '-w', '%{time_total}', `${url}held`]
+    const busy = session.exec({ command: 'curl', args })
+    assert.equal(await run(`curl -s ${url}`), 'done')
+    const { exitCode, stdout } = await busy
+    assert.notEqual(exitCode, 0)
+    assert.ok(Number(stdout) >= 1.4, stdout)
+    assert.equal(await run(`curl -s ${url}`), 'done')
   })
 })
 
