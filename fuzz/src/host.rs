@@ -1,11 +1,13 @@
 //! The host against a hostile container: process 1 says what the fuzzer says, before a right welcome and after it, in
 //! answer to every kind of operation. Every operation ends, within its time, in an end that it can have; what broke the
-//! rules is lost and stays lost; and nothing is cancelled or timed out that was not asked to be.
+//! rules is lost and stays lost; and nothing is cancelled or timed out that was not asked to be. Connections to the proxy
+//! are served meanwhile, and end with the link at the latest.
 //!
 //! Time is virtual: the runtime has one thread and moves its clock when everybody waits.
 
 mod ask;
 mod peer;
+mod serve;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +20,17 @@ use sandbox_docker::error::ErrorCode;
 use sandbox_docker::sandbox::resident::{Container, ResidentSandbox};
 use sandbox_docker::supervisor::link::{Identity, Link};
 use sandbox_docker::supervisor::wire::Token;
+use tokio::task::JoinHandle;
 
 use super::replies::{reply, stream_head};
 use super::scripted_engine::{Act, Gate, Script, ScriptedEngine, Talk};
 use ask::{ASKS, Ask};
 use peer::{Plan, Told};
+use serve::Service;
 
-/// A connection's buffers, the windows of the operations (two streams of 512 KiB each), and what the engine records.
-const MEMORY: usize = 24 * 1024 * 1024;
+/// A connection's buffers, the windows of the operations (two streams of 512 KiB each) and of the channels (8 MiB each
+/// way), and what the engine records.
+const MEMORY: usize = 40 * 1024 * 1024;
 /// The longest of all deadlines is that of an archive, 120 s; then what ends it has its own.
 const LONGEST: Duration = Duration::from_secs(200);
 /// An operation that is cancelled has 10 s to end; then the container has 2 s to tell why it did.
@@ -49,13 +54,16 @@ struct Course {
   beside: bool,
   /// When the first is cancelled.
   cancel: Option<Duration>,
+  /// Connections to the proxy are asked for, and served so.
+  service: Option<Service>,
 }
 
 impl Course {
   fn read(u: &mut Unstructured<'_>) -> Result<Self> {
     let (first, second, beside) = (*u.choose(&ASKS)?, *u.choose(&ASKS)?, u.ratio(1, 4)?);
     let cancel = if u.ratio(1, 4)? { Some(Duration::from_millis(u.int_in_range(0..=40_000)?)) } else { None };
-    Ok(Self { first, second, beside, cancel })
+    let service = Service::read(u)?;
+    Ok(Self { first, second, beside, cancel, service })
   }
 }
 
@@ -70,7 +78,10 @@ async fn run(data: &[u8]) -> Result<()> {
   let client = Client::new(Some(engine.socket().to_owned()), Some("1.41")).unwrap();
   let opened = tokio::time::timeout(LONGEST, sandbox(client)).await.expect("a link opens or not");
   match opened {
-    Ok(sandbox) => play(&course, &sandbox, &told, &engine).await,
+    Ok((sandbox, link)) => {
+      let served = course.service.map(|service| tokio::spawn(service.run(link)));
+      play(&course, &sandbox, &told, &engine, served).await;
+    }
     Err(error) => {
       let codes = [
         ErrorCode::Conflict,
@@ -85,7 +96,13 @@ async fn run(data: &[u8]) -> Result<()> {
   Ok(())
 }
 
-async fn play(course: &Course, sandbox: &ResidentSandbox, told: &Told, engine: &ScriptedEngine) {
+async fn play(
+  course: &Course,
+  sandbox: &ResidentSandbox,
+  told: &Told,
+  engine: &ScriptedEngine,
+  served: Option<JoinHandle<()>>,
+) {
   let (cancel, never) = (Cancel::new(), Cancel::new());
   let canceller = course.cancel.map(|after| {
     let cancel = cancel.clone();
@@ -109,6 +126,16 @@ async fn play(course: &Course, sandbox: &ResidentSandbox, told: &Told, engine: &
     assert_eq!(last, Some(ErrorCode::ContainerLost), "after {first:?} and {second:?}");
     let ended = told.is_over() || engine.calls().iter().any(|call| call == "DELETE /containers/c1");
     assert!(ended, "a lost container is still there");
+  }
+  if let Some(served) = served {
+    // Whatever this side waits for in it ends with the link.
+    if must_be_lost {
+      tokio::time::timeout(LONGEST, served).await.expect("connections end with their link").unwrap();
+    } else if served.is_finished() {
+      served.await.unwrap();
+    } else {
+      served.abort();
+    }
   }
   if let Some(canceller) = canceller {
     canceller.abort();
@@ -145,12 +172,13 @@ async fn ends(ask: Ask, sandbox: &ResidentSandbox, cancel: &Cancel) -> Option<Er
   Some(code)
 }
 
-async fn sandbox(client: Client) -> sandbox_docker::error::Result<ResidentSandbox> {
+async fn sandbox(client: Client) -> sandbox_docker::error::Result<(ResidentSandbox, Link)> {
   let ending = client.ending("c1").await.unwrap();
   let identity = Identity { token: Token([7; 32]), fence: 1, dead_man: Duration::from_secs(60) };
   let link = Link::open(&client, "c1", identity, async { Ok(()) }).await?;
   let held = Box::new(|| futures_util::future::ready(true).boxed());
-  Ok(ResidentSandbox::new(Container::new(client, "c1".to_owned(), ending, 0, held), link, [].into()))
+  let container = Container::new(client, "c1".to_owned(), ending, 0, held);
+  Ok((ResidentSandbox::new(container, link.clone(), [].into()), link))
 }
 
 fn engine(ended: &Gate, talk: Talk) -> ScriptedEngine {

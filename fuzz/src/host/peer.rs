@@ -115,6 +115,8 @@ struct Peer {
   since: Instant,
   heard: mpsc::UnboundedReceiver<Heard>,
   requests: Vec<u64>,
+  /// Channels that it opened in their order.
+  opened: u64,
   /// How much was said of each output stream.
   sent: HashMap<(u64, u8), u64>,
   welcomed: bool,
@@ -146,8 +148,20 @@ impl Peer {
       });
     }
     let (encoder, since) = (Encoder::new(key, fence), Instant::now());
-    let (requests, sent) = (Vec::new(), HashMap::new());
-    Some(Self { plan, told, write, encoder, since, heard, requests, sent, welcomed: false, clean: true })
+    let (requests, opened, sent) = (Vec::new(), 0, HashMap::new());
+    Some(Self {
+      plan,
+      told,
+      write,
+      encoder,
+      since,
+      heard,
+      requests,
+      opened,
+      sent,
+      welcomed: false,
+      clean: true,
+    })
   }
 
   async fn play(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
@@ -203,7 +217,7 @@ impl Peer {
 
   async fn act(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
     let op = self.operation(u)?;
-    match u.int_in_range(0..=22u8)? {
+    match u.int_in_range(0..=26u8)? {
       0 => sleep(Duration::from_millis(u.int_in_range(0..=40_000)?)).await,
       1 | 2 => {
         if let Ok(Some(heard)) = timeout(AWAIT, self.heard.recv()).await {
@@ -258,8 +272,22 @@ impl Peer {
           Reply::Written(Written { size: LONG }),
           Reply::Tar(TarDone { bytes: sent, entries: 1, skipped: 0 }),
           Reply::Tar(TarDone { bytes: LONG, entries: 1, skipped: 0 }),
+          Reply::Listening,
         ])?;
         self.say(op, &ToHost::Done(reply)).await;
+      }
+      23..=25 => {
+        self.opened += 1;
+        let window = u32::try_from(messages::number(u)?).unwrap_or(CHANNEL_WINDOW);
+        self.say(channel_number(self.opened), &ToHost::Connect(Connect { window })).await;
+      }
+      26 => {
+        // The last words on a channel that an honest one says.
+        if u.arbitrary()? {
+          self.say(op, &ToHost::End(Stream::Output)).await;
+        }
+        let how = if u.arbitrary()? { Close::Ended } else { Close::Reset };
+        self.say(op, &ToHost::Close(how)).await;
       }
       20..=22 => {
         let number = messages::channel(u)?;
@@ -278,10 +306,11 @@ impl Peer {
     Ok(())
   }
 
-  /// An operation that was asked for, mostly the last one; none.
+  /// An operation that was asked for, mostly the last one; a channel; none.
   fn operation(&self, u: &mut Unstructured<'_>) -> Result<u64> {
     let back = match u.int_in_range(0..=9u8)? {
       0 => return messages::number(u),
+      2..=4 if self.opened > 0 => return Ok(channel_number(u.int_in_range(1..=self.opened)?)),
       1 => 1,
       _ => 0,
     };
@@ -333,7 +362,7 @@ impl Peer {
 async fn listen(mut read: OwnedReadHalf, mut decoder: Decoder, hear: mpsc::UnboundedSender<Heard>) {
   loop {
     while let Some(frame) = decoder.next_frame() {
-      let is_request = (Kind::ReadFile as u8..=Kind::SelfTest as u8).contains(&(frame.kind as u8));
+      let is_request = (Kind::ReadFile as u8..=Kind::Listen as u8).contains(&(frame.kind as u8));
       let heard = match ToInside::decode(&frame) {
         Ok(ToInside::Heartbeat(number)) => Heard::Heartbeat(number),
         _ if is_request => Heard::Request(frame.op),
