@@ -3,7 +3,7 @@
 
 const { settle, unwrap } = require('./errors.cjs')
 const { invalid } = require('./describe.cjs')
-const { copyBytes, isBytes } = require('./bytes.cjs')
+const { bytesOf, isBytes } = require('./bytes.cjs')
 
 /**
  * An iterable, async or not, of pieces of an archive; the archive itself as bytes or text is none.
@@ -29,7 +29,7 @@ async function upload(sink, source) {
   try {
     for await (const piece of source) {
       if (!isBytes(piece)) throw invalid('A piece of the archive', piece, 'a Uint8Array')
-      const bytes = copyBytes(piece, 'A piece of the archive')
+      const bytes = bytesOf(piece, 'A piece of the archive')
       if (bytes.length > 0) await settle(() => sink.write(bytes))
     }
     await settle(() => sink.finish())

@@ -5,7 +5,7 @@ const { types } = require('node:util')
 const { invalid } = require('./describe.cjs')
 const { read } = require('./arguments.cjs')
 const { download, isStream } = require('./archive-stream.cjs')
-const { copyBytes } = require('./bytes.cjs')
+const { bytesOf } = require('./bytes.cjs')
 const { encodeStrictly } = require('./encode.cjs')
 const { RESULT, answer, argumentsOf, dispatcher, theirs } = require('./own-calls.cjs')
 
@@ -79,7 +79,7 @@ function snapshotStoreDispatch(store) {
         return void call.answerPiece(null)
       }
       if (!types.isUint8Array(value)) throw invalid('A piece of the tar', value, 'a Uint8Array')
-      call.answerPiece(copyBytes(value, 'A piece of the tar'))
+      call.answerPiece(bytesOf(value, 'A piece of the tar'))
     },
     async return(call) {
       close(call.stream())

@@ -4,7 +4,7 @@
 const { SandboxError, settle, unwrap } = require('./errors.cjs')
 const { invalid, quote } = require('./describe.cjs')
 const { hear } = require('./abort.cjs')
-const { copyBytes, isBytes } = require('./bytes.cjs')
+const { bytesOf, isBytes } = require('./bytes.cjs')
 const { isStream } = require('./archive-stream.cjs')
 const { optionalNumber, path: checkPath } = require('./arguments.cjs')
 const { iterate } = require('./process.cjs')
@@ -74,7 +74,7 @@ async function send(sink, source, token) {
   let size = 0
   const write = async (/** @type {unknown} */ piece) => {
     if (!isBytes(piece)) throw invalid('A piece for writeFileStream', piece, 'a Uint8Array')
-    const bytes = copyBytes(piece, 'A piece for writeFileStream')
+    const bytes = bytesOf(piece, 'A piece for writeFileStream')
     if (bytes.length > 0) await settle(() => sink.write(bytes))
     size += bytes.length
   }
@@ -101,7 +101,7 @@ async function send(sink, source, token) {
 async function feed(pipe, source, ended) {
   const unread = Symbol('unread')
   const write = async (/** @type {unknown} */ piece) => {
-    const bytes = copyBytes(piece, 'A piece of stdin')
+    const bytes = bytesOf(piece, 'A piece of stdin')
     if (bytes.length === 0) return
     await settle(() => pipe.write(bytes)).catch(error => {
       throw error instanceof SandboxError && error.code === 'RELEASED' ? unread : error
