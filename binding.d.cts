@@ -19,8 +19,10 @@ export declare class ArchiveDownload {
 
 /** An archive that JavaScript writes into a container or a store. */
 export declare class ArchiveUpload {
-  /** Passes the next piece on; resolves when there is room for another. */
-  write(chunk: Uint8Array): Promise<Failure | null>
+  /** Passes the next piece on. False: the next one waits for `room`. */
+  push(chunk: Uint8Array): Failure | boolean
+  /** Resolves when there is room for another piece. */
+  room(): Promise<Failure | null>
   /** Ends the archive and waits until it is unpacked or kept. */
   finish(): Promise<Failure | null>
   /** Waits until the other side has ended, whoever ended it. */

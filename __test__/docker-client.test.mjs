@@ -157,31 +157,37 @@ test('putArchive sends a private copy of its bytes', async () => {
   assert.deepEqual(calls.at(-1), ['putArchive', 'c1', '/w', new Uint8Array([1, 2, 3])])
 })
 
-test('putArchive streams an iterable, each piece when the one before was taken', async () => {
+test('putArchive streams an iterable, and waits where there is no room for more', async () => {
   const log = []
   const { client, calls } = start({
-    'upload.write': async piece => {
-      await new Promise(resolve => setImmediate(resolve))
+    // Full after the first.
+    'upload.push': piece => {
       log.push(`taken ${piece}`)
+      return piece[0] !== 1
+    },
+    'upload.room': async () => {
+      await new Promise(resolve => setImmediate(resolve))
+      log.push('room')
       return null
     },
   })
   async function* pieces() {
-    for (const piece of [[1, 2], [], [3]]) {
+    for (const piece of [[1, 2], [], [3], [4]]) {
       log.push(`made ${piece}`)
       yield new Uint8Array(piece)
     }
   }
   assert.equal(await client.putArchive('c1', '/w', pieces()), undefined)
-  assert.deepEqual(log, ['made 1,2', 'taken 1,2', 'made ', 'made 3', 'taken 3'])
+  assert.deepEqual(log, ['made 1,2', 'taken 1,2', 'room', 'made ', 'made 3', 'taken 3', 'made 4', 'taken 4'])
   assert.deepEqual(calls.at(-1), ['upload.finish'])
   await client.putArchive('c1', '/w', [new Uint8Array([4])])
-  assert.deepEqual(calls.slice(-2), [['upload.write', new Uint8Array([4])], ['upload.finish']])
+  assert.deepEqual(calls.slice(-2), [['upload.push', new Uint8Array([4])], ['upload.finish']])
 })
 
 test('an upload that fails is broken off, and the iterable closed', async () => {
   for (const [overrides, last, code] of [
-    [{ 'upload.write': () => failure('DOCKER_API') }, new Uint8Array(1), 'DOCKER_API'],
+    [{ 'upload.push': () => failure('RELEASED') }, new Uint8Array(1), 'RELEASED'],
+    [{ 'upload.push': () => false, 'upload.room': () => failure('LIMIT') }, new Uint8Array(1), 'LIMIT'],
     [{ 'upload.finish': () => failure('LIMIT') }, new Uint8Array(1), 'LIMIT'],
     [{}, 'text', 'CONFIG_INVALID'],
   ]) {

@@ -161,7 +161,7 @@ test('a file whose source throws or is refused is cancelled, and the source left
       left = true
     }
   })()
-  const full = await start({ 'file.write': () => failure('LIMIT') })
+  const full = await start({ 'file.push': () => false, 'file.room': () => failure('LIMIT') })
   await assert.rejects(full.session.writeFileStream('f', endless), { code: 'LIMIT' })
   assert.equal(left, true)
   for (const wrong of ['text', new Uint8Array(1), 5, null, {}]) {

@@ -30,7 +30,7 @@ async function upload(sink, source) {
     for await (const piece of source) {
       if (!isBytes(piece)) throw invalid('A piece of the archive', piece, 'a Uint8Array')
       const bytes = bytesOf(piece, 'A piece of the archive')
-      if (bytes.length > 0) await settle(() => sink.write(bytes))
+      if (bytes.length > 0 && !unwrap(() => sink.push(bytes))) await settle(() => sink.room())
     }
     await settle(() => sink.finish())
   } catch (error) {

@@ -10,7 +10,8 @@ export interface CancelToken {
 }
 
 export interface ArchiveUpload {
-  write(chunk: Uint8Array): Promise<Failure | null>
+  push(chunk: Uint8Array): Failure | boolean
+  room(): Promise<Failure | null>
   finish(): Promise<Failure | null>
   closed(): Promise<Failure | null>
   abort(): void

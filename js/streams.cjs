@@ -75,7 +75,7 @@ async function send(sink, source, token) {
   const write = async (/** @type {unknown} */ piece) => {
     if (!isBytes(piece)) throw invalid('A piece for writeFileStream', piece, 'a Uint8Array')
     const bytes = bytesOf(piece, 'A piece for writeFileStream')
-    if (bytes.length > 0) await settle(() => sink.write(bytes))
+    if (bytes.length > 0 && !unwrap(() => sink.push(bytes))) await settle(() => sink.room())
     size += bytes.length
   }
   try {

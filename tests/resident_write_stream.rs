@@ -14,9 +14,12 @@ use sandbox_docker::limits::HEARTBEAT_INTERVAL;
 use sandbox_docker::sandbox::output::output;
 use sandbox_docker::sandbox::resident::ResidentSandbox;
 use sandbox_docker::sandbox::{Command, Sandbox};
-use sandbox_docker::supervisor::wire::{Credit, Kind, Reply, Stream, ToHost, Written};
+use sandbox_docker::supervisor::wire::{
+  Credit, INITIAL_WINDOW, Kind, MAX_DATA, Reply, Stream, TarDone, ToHost, Written,
+};
 use sandbox_docker::workspace::path::WorkspacePath;
 use support::answers::{Answer, command, loses, outcome, with};
+use support::hostile::Peer;
 use tokio::time::{Instant, sleep, timeout};
 
 /// More than may be sent before more is granted.
@@ -59,6 +62,43 @@ async fn nor_is_one_that_takes_all_and_never_says_what_came_of_it() {
     peer.idle().await;
   });
   loses("says nothing", says_nothing, async |sandbox| write(sandbox, Duration::ZERO).await).await;
+}
+
+/// Says that all is there after as many pieces as may be sent before more is granted.
+async fn early(peer: &mut Peer, op: u64, piece: usize, reply: Reply) {
+  for _ in 0..INITIAL_WINDOW as usize / piece {
+    peer.until(|kind| kind == Kind::Data).await;
+  }
+  peer.say(op, &ToHost::Done(reply)).await;
+  peer.idle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_of_something_is_never_taken_for_the_whole() {
+  let streamed: Answer = act!(|peer, op| {
+    early(peer, op, PIECE.len(), Reply::Written(Written { size: INITIAL_WINDOW })).await;
+  });
+  loses("half a stream", streamed, async |sandbox| write(sandbox, Duration::ZERO).await).await;
+  let written: Answer = act!(|peer, op| {
+    let size = PIECES * PIECE.len() as u64;
+    early(peer, op, MAX_DATA, Reply::Written(Written { size })).await;
+  });
+  loses("half a file", written, async |sandbox| {
+    let contents = PIECE.repeat(usize::try_from(PIECES).unwrap());
+    let path = WorkspacePath::parse("f").unwrap();
+    outcome(sandbox.write_file(&path, contents.into(), 0o644, &Cancel::new()), |()| "written".to_owned())
+      .await
+  })
+  .await;
+  let filled: Answer = act!(|peer, op| {
+    let done = TarDone { bytes: INITIAL_WINDOW, entries: 1, skipped: 0 };
+    early(peer, op, PIECE.len(), Reply::Tar(done)).await;
+  });
+  loses("half a tar", filled, async |sandbox| {
+    let never = Cancel::new();
+    outcome(sandbox.import(contents(PIECES, Duration::ZERO), &never), |()| "filled".to_owned()).await
+  })
+  .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,7 +71,8 @@ export function fakeBinding(overrides = {}) {
       putArchive: method('putArchive', () => null),
       putArchiveStream: (...args) =>
         answer('putArchiveStream', args, () => ({
-          write: method('upload.write', () => null),
+          push: (...args) => answer('upload.push', args, () => true),
+          room: method('upload.room', () => null),
           finish: method('upload.finish', () => null),
           abort: () => calls.push(['upload.abort']),
         })),
@@ -169,7 +170,8 @@ export function fakeBinding(overrides = {}) {
           return {
             path,
             contents: {
-              write: async piece => answer('file.write', [piece], () => (pieces.push(Buffer.from(piece)), null)),
+              push: piece => answer('file.push', [piece], () => (pieces.push(Buffer.from(piece)), true)),
+              room: async () => answer('file.room', [], () => null),
               finish: async () => {
                 workspace.set(path, Buffer.concat(pieces))
                 close(null)
@@ -243,7 +245,7 @@ export function fakeBinding(overrides = {}) {
   })
 
   const binding = {
-    abi: () => 7,
+    abi: () => 8,
     errorCodes: () => CODES.split(' '),
     CancelToken,
     InputPipe,

@@ -57,13 +57,11 @@ struct Host<'a> {
   supervisor: Driven,
   to: OwnedFd,
   from: OwnedFd,
-  decoder: Decoder,
   encoder: Encoder,
-  /// Whose frames are heard.
-  heard_as: (u64, u64),
+  /// Everybody who said hello. Who is refused changes nothing for the holder, who may go on.
+  ears: Vec<Ear>,
   /// Process 1 would have ended.
   ended: bool,
-  said: Said,
   /// How much of its input each operation was sent.
   sent: HashMap<u64, u64>,
   /// Where the supervisor is asked to listen, and who connected there.
@@ -71,7 +69,15 @@ struct Host<'a> {
   programs: Vec<TcpStream>,
 }
 
-/// What the supervisor said to the present holder.
+/// Somebody who said hello, and hears what is for nobody else.
+struct Ear {
+  key: u64,
+  fence: u64,
+  decoder: Decoder,
+  said: Said,
+}
+
+/// What the supervisor said to one of them.
 #[derive(Default)]
 struct Said {
   welcomes: usize,
@@ -95,11 +101,9 @@ impl<'a> Host<'a> {
       supervisor,
       to,
       from,
-      decoder: Decoder::for_host(KEY, FENCE),
       encoder: Encoder::new(KEY, FENCE),
-      heard_as: (KEY, FENCE),
+      ears: Vec::new(),
       ended: false,
-      said: Said::default(),
       sent: HashMap::new(),
       port: free_port(),
       programs: Vec::new(),
@@ -168,7 +172,7 @@ impl<'a> Host<'a> {
           ToInside::Ack => {
             // A last word that is on its way is one of before.
             self.hear_all();
-            self.said.done.remove(&op);
+            self.said().done.remove(&op);
           }
           ToInside::WriteFile(_) | ToInside::TarIn(_) => drop(self.sent.remove(&op)),
           _ => {}
@@ -215,15 +219,25 @@ impl<'a> Host<'a> {
     self.send(&frame);
   }
 
+  /// What was said under the present key and fence.
+  fn said(&mut self) -> &mut Said {
+    let ear = self.ear();
+    &mut self.ears[ear].said
+  }
+
+  /// The place of who has the present key and fence.
+  fn ear(&mut self) -> usize {
+    let (key, fence) = (self.encoder.key(), self.encoder.fence());
+    let known = self.ears.iter().position(|ear| (ear.key, ear.fence) == (key, fence));
+    known.unwrap_or_else(|| {
+      self.ears.push(Ear { key, fence, decoder: Decoder::for_host(key, fence), said: Said::default() });
+      self.ears.len() - 1
+    })
+  }
+
   /// Says hello under the present key and fence.
   fn hello(&mut self, hello: Hello) {
-    let (key, fence) = (self.encoder.key(), self.encoder.fence());
-    if (key, fence) != self.heard_as {
-      // Another holder hears only what is for it.
-      self.heard_as = (key, fence);
-      self.decoder = Decoder::for_host(key, fence);
-      self.said = Said::default();
-    }
+    self.ear();
     let mut frame = Vec::new();
     ToInside::Hello(hello).encode(&self.encoder, 0, &mut frame).unwrap();
     self.send(&frame);
@@ -263,17 +277,10 @@ impl<'a> Host<'a> {
   fn listen(&mut self) -> usize {
     let (mut room, mut all) = ([0; 64 * 1024], 0);
     while let Ok(count @ 1..) = rustix::io::read(&self.from, &mut room) {
-      let mut bytes = &room[..count];
       all += count;
-      self.place.is_not_in(bytes);
-      while !bytes.is_empty() {
-        let taken = self.decoder.feed(bytes);
-        bytes = &bytes[taken..];
-        while let Some(frame) = self.decoder.next_frame() {
-          let op = frame.op;
-          let message = ToHost::decode(&frame).unwrap();
-          self.said.hear(op, &message);
-        }
+      self.place.is_not_in(&room[..count]);
+      for ear in &mut self.ears {
+        ear.hear(&room[..count]);
       }
     }
     all
@@ -287,7 +294,7 @@ impl<'a> Host<'a> {
       for token in TOKENS {
         self.hello(Hello { token, next_token: token, dead_man_ms: 60_000 });
         self.hear_all();
-        if self.ended || self.said.welcomes > 0 {
+        if self.ended || self.said().welcomes > 0 {
           return self.works();
         }
       }
@@ -304,7 +311,7 @@ impl<'a> Host<'a> {
     ToInside::ReadFile(request).encode(&self.encoder, OP, &mut frame).unwrap();
     self.send(&frame);
     for _ in 0..PATIENCE {
-      if self.ended || self.said.done.contains(&OP) {
+      if self.ended || self.said().done.contains(&OP) {
         return;
       }
       self.turn();
@@ -314,10 +321,24 @@ impl<'a> Host<'a> {
   }
 }
 
+impl Ear {
+  fn hear(&mut self, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+      let taken = self.decoder.feed(bytes);
+      bytes = &bytes[taken..];
+      while let Some(frame) = self.decoder.next_frame() {
+        let op = frame.op;
+        let message = ToHost::decode(&frame).unwrap();
+        self.said.hear(op, &message);
+      }
+    }
+  }
+}
+
 impl Said {
   fn hear(&mut self, op: u64, message: &ToHost<'_>) {
     let is_welcome = matches!(message, ToHost::Welcome(_));
-    // What an earlier time under the same key left behind is no part of this one.
+    // What was said before it was there to hear is no part of this.
     if self.welcomes == 0 && !is_welcome {
       return;
     }

@@ -1,34 +1,26 @@
 //! Archives piece by piece: JavaScript pushes or pulls, one piece at a time, so that memory does not grow.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Shared};
 use futures_util::{FutureExt, StreamExt};
-use napi::bindgen_prelude::{Env, Uint8Array};
+use napi::bindgen_prelude::{Either, Env, Uint8Array};
 use napi_derive::napi;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, oneshot};
 
 use super::convert::copy;
-use super::outcome::{Promised, spawn};
+use super::outcome::{Outcome, Promised, spawn};
+use super::pieces::{Part, Reader, Writer, pieces};
 use crate::cancel::{Cancel, cancelled};
 use crate::docker::{ByteStream, Engine};
 use crate::error::{Result, fail};
 
-/// Pieces on their way.
-const QUEUE: usize = 4;
-
-/// What goes through an upload. Its end is said: without that, an archive whose sender is gone would look like a whole one.
-enum Part {
-  Piece(Bytes),
-  End,
-}
-
 /// An archive that JavaScript writes into a container or a store.
 #[napi]
 pub struct ArchiveUpload {
-  parts: Arc<Mutex<Option<mpsc::Sender<Part>>>>,
+  parts: SyncMutex<Option<Writer>>,
   done: Shared<BoxFuture<'static, Result<()>>>,
   cancel: Cancel,
 }
@@ -39,7 +31,7 @@ impl ArchiveUpload {
   where
     F: Future<Output = Result<()>> + Send + 'static,
   {
-    let (parts, queue) = mpsc::channel(QUEUE);
+    let (parts, queue) = pieces();
     let work = work(body(what, queue));
     let cancel = Cancel::new();
     let put = cancel.clone();
@@ -51,14 +43,25 @@ impl ArchiveUpload {
     let done = async move {
       told.await.unwrap_or_else(|error| Err(fail!(Internal, "{what} failed.").with_source(error)))
     };
-    Self { parts: Arc::new(Mutex::new(Some(parts))), done: done.boxed().shared(), cancel }
+    Self { parts: SyncMutex::new(Some(parts)), done: done.boxed().shared(), cancel }
   }
 }
 
-fn body(what: &'static str, queue: mpsc::Receiver<Part>) -> ByteStream {
+impl ArchiveUpload {
+  fn parts(&self) -> MutexGuard<'_, Option<Writer>> {
+    // No code panics while it holds the lock.
+    self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+  }
+
+  fn writer(&self) -> Option<Writer> {
+    self.parts().clone()
+  }
+}
+
+fn body(what: &'static str, queue: Reader) -> ByteStream {
   let parts = futures_util::stream::unfold(Some(queue), move |queue| async move {
     let mut queue = queue?;
-    match queue.recv().await {
+    match queue.next().await {
       Some(Part::Piece(piece)) => Some((Ok(piece), Some(queue))),
       Some(Part::End) => None,
       None => Some((Err(cancelled(what)), None)),
@@ -69,17 +72,26 @@ fn body(what: &'static str, queue: mpsc::Receiver<Part>) -> ByteStream {
 
 #[napi]
 impl ArchiveUpload {
-  /// Passes the next piece on; resolves when there is room for another.
+  /// Passes the next piece on. False: the next one waits for `room`.
+  #[napi(catch_unwind, ts_return_type = "Failure | boolean")]
+  pub fn push(&self, chunk: Uint8Array) -> Outcome<bool> {
+    let Some(writer) = self.writer() else {
+      return Either::A(fail!(Released, "This archive was finished before.").into());
+    };
+    // Where the other side has ended it early, `room` says why.
+    Either::B(writer.push(copy(&chunk)).unwrap_or(false))
+  }
+
+  /// Resolves when there is room for another piece.
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
-  pub fn write<'env>(&self, env: &'env Env, chunk: Uint8Array) -> Promised<'env, Option<u32>> {
-    let (piece, parts, done) = (copy(&chunk), Arc::clone(&self.parts), self.done.clone());
+  pub fn room<'env>(&self, env: &'env Env) -> Promised<'env, Option<u32>> {
+    let (writer, done) = (self.writer(), self.done.clone());
     spawn(env, async move {
-      let parts = parts.lock().await;
-      let Some(sender) = parts.as_ref() else {
-        return Err(fail!(Released, "This archive was finished before."));
+      let gone = match writer {
+        Some(writer) => writer.room().await.is_err(),
+        None => false,
       };
-      if sender.send(Part::Piece(piece)).await.is_err() {
-        // The other side ended it early; the result says why.
+      if gone {
         done.await?;
       }
       Ok(None)
@@ -89,14 +101,12 @@ impl ArchiveUpload {
   /// Ends the archive and waits until it is unpacked or kept.
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
   pub fn finish<'env>(&self, env: &'env Env) -> Promised<'env, Option<u32>> {
-    let (parts, done) = (Arc::clone(&self.parts), self.done.clone());
-    spawn(env, async move {
-      if let Some(sender) = parts.lock().await.take() {
-        // The other side may have ended it; the result says why.
-        sender.send(Part::End).await.ok();
-      }
-      done.await.map(|()| None)
-    })
+    if let Some(writer) = self.parts().take() {
+      // The other side may have ended it; the result says why.
+      writer.end().ok();
+    }
+    let done = self.done.clone();
+    spawn(env, async move { done.await.map(|()| None) })
   }
 
   /// Waits until the other side has ended, whoever ended it.

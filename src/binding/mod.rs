@@ -16,6 +16,7 @@ pub mod js_resolver;
 pub mod js_stores;
 pub mod outcome;
 pub mod own_calls;
+mod pieces;
 pub mod process;
 pub mod session;
 pub mod stores;
@@ -27,7 +28,7 @@ use crate::error::ErrorCode;
 use crate::limits::MAX_LOOKUPS;
 
 /// Grows with every change of the exports; JavaScript refuses another one.
-const ABI: u32 = 7;
+const ABI: u32 = 8;
 /// The work waits for sockets: few threads carry many runs.
 const WORKER_THREADS: usize = 2;
 /// Reading host sources and file stores, and looking names up for the proxy, is all that blocks. Look-ups, which a run may

@@ -249,6 +249,13 @@ pub enum Reply {
   Listening,
 }
 
+impl Reply {
+  /// Whether it is said only behind the end of the operation's input, where that has one.
+  pub const fn is_of_all_input(&self) -> bool {
+    matches!(self, Self::Written(_) | Self::Tar(_))
+  }
+}
+
 /// One entry of a listing, as it stands in the output stream. Entries may be cut anywhere between two data frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {

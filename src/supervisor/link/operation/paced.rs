@@ -5,7 +5,7 @@ use std::future::Future;
 use super::{Operation, Source};
 use crate::cancel::Cancel;
 use crate::docker::Stdin;
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::supervisor::link::Event;
 use crate::supervisor::wire::Reply;
 
@@ -66,6 +66,15 @@ impl Operation {
         }
       };
       match event {
+        // Contents of which not all was sent are not where they belong, whoever says so.
+        Event::Done(reply) if source.open && reply.is_of_all_input() => {
+          let error = fail!(
+            ContainerLost,
+            "The sandbox's process 1 took half of something for the whole: it is not, or no longer, our supervisor. The session ends here."
+          );
+          self.link.shared().break_off(error.clone());
+          return Err(error);
+        }
         Event::Done(reply) => return Ok(reply),
         event => sink.take(event)?,
       }
