@@ -1264,7 +1264,7 @@ export interface DockerImageInspection {
 export interface DockerClient {
   /** A real engine, or the in-memory double. */
   readonly kind: 'node' | 'memory'
-  /** Creates a container and does not start it. */
+  /** Creates a container and does not start it. `NOT_FOUND` where the engine has not its image. */
   createContainer(spec: DockerCreateSpec): Promise<{ Id: string }>
   /** Starts a container. */
   startContainer(id: string): Promise<void>
