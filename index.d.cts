@@ -37,7 +37,8 @@ export type JsonValue = null | boolean | number | string | JsonValue[] | { [key:
 /**
  * Stable codes of `SandboxError`.
  *
- * - `DOCKER_UNAVAILABLE`: the engine's socket is absent, refuses, may not be opened, or speaks no version that we do.
+ * - `DOCKER_UNAVAILABLE`: the engine's socket or port is absent, refuses, may not be opened, is not trusted (TLS) or does not
+ *   trust us, or speaks no version that we do.
  * - `DOCKER_API`: the engine refused or broke off a request; the message is the engine's.
  * - `NOT_FOUND`: the engine or the workspace has no such thing.
  * - `PATH_INVALID`: a path is malformed, leaves the workspace, or goes through a symbolic link.
@@ -270,9 +271,16 @@ export interface EnvironmentOptions {
   /** The engine: a client of this package, or any object of this shape. Default a client for `socketPath`. */
   client?: DockerClient
   /**
-   * The engine's unix socket, where no `client` is given. Default: that of `DOCKER_HOST`, else of the current docker context,
-   * else the first of the usual sockets that somebody listens on (Docker, rootless Docker, Docker Desktop, Colima, OrbStack,
-   * Podman). It is looked for at the first call that needs an engine; where none is found, the error lists what was tried.
+   * The engine's unix socket, where no `client` is given. Default: the engine of `DOCKER_HOST`, else of the current docker
+   * context, else the first of the usual sockets that somebody listens on (Docker, rootless Docker, Docker Desktop, Colima,
+   * OrbStack, Podman). It is looked for at the first call that needs an engine; where none is found, the error lists what was
+   * tried.
+   *
+   * `DOCKER_HOST` may be `unix://` with a path, or `tcp://` with a host and a port. With `DOCKER_TLS_VERIFY` the latter is
+   * spoken to with TLS, by `ca.pem` and, where the engine asks for them, `cert.pem` and `key.pem` of `DOCKER_CERT_PATH` (default
+   * Docker's own folder), which are read once. Without it there is no TLS: whoever is in between, or reaches that port, has
+   * the engine. A docker context at a TCP port needs its certificates. `UNSUPPORTED`: SSH, and TLS without the check of the
+   * engine's certificate.
    */
   socketPath?: string
   /** Where leases are kept: a store of this package, or any object of this shape. Default in memory. */

@@ -1,17 +1,22 @@
-//! The Docker Engine API: what the product needs of it, over a unix socket.
+//! The Docker Engine API: what the product needs of it, over a unix socket or a TCP port.
 //!
 //! [`Engine`] is the interface, with the methods of the public `DockerClient`; [`client::Client`] speaks HTTP to a
 //! real engine, [`memory`] is the deterministic double, [`own`] a client that the application wrote.
 
+mod address;
 mod archive;
 pub mod attach;
+mod bridge;
 mod chunked;
 pub mod client;
+pub mod connection;
 pub mod container;
 pub mod ending;
+mod endpoint;
 pub mod engine;
 mod exec;
 mod exec_stream;
+mod files;
 mod hijack;
 mod image;
 pub mod locate;
@@ -24,6 +29,7 @@ mod request;
 mod tap;
 mod terminate;
 pub mod time;
+mod tls;
 mod transport;
 mod version;
 pub mod volume;
