@@ -213,9 +213,16 @@ export interface EnvironmentOptions {
   id?: string
   /** Version of the environment, part of the run's binding. Default none. */
   version?: string
-  /** Image reference or id. Default `"alpine:3.21"`. */
+  /**
+   * Image reference or id. Default `"alpine:3.21"`. With a digest (`name@sha256:…`) it is that image or `IMAGE_MISSING`, whatever
+   * a registry or an engine gives for the name.
+   */
   image?: string
-  /** When the image is fetched: if the engine lacks it, never, or once for each environment. Default `"missing"`. */
+  /**
+   * When the image is fetched: if the engine lacks it, never, or once for each environment. Default `"missing"`. Runs that
+   * begin at the same time share one fetch. The registry's credentials are those of `docker login`: of Docker's `config.json`,
+   * or of the credential helper that it names. `IMAGE_MISSING` says why it could not be fetched.
+   */
   pull?: 'missing' | 'never' | 'always'
   /** OCI runtime by the engine's name, for example `"runsc"`. Default the engine's. */
   runtime?: string
@@ -738,8 +745,23 @@ interface RunEventOf<Type extends string> extends EventOf<Type> {
 export interface ImagePulledEvent extends EventOf<'image_pulled'> {
   /** Its name, as the option has it. */
   readonly image: string
+  /**
+   * How much came from the registry, compressed as it came, in bytes. Absent where nothing came, since the engine had all of
+   * it, and where the client does not tell.
+   */
+  readonly bytes?: number
   /** How long that took, in whole milliseconds. */
   readonly durationMs: number
+}
+
+/** The image is being fetched. Told twice a second at most, and once at the end; not by clients that do not tell. */
+export interface ImageProgressEvent extends EventOf<'image_progress'> {
+  /** Its name, as the option has it. */
+  readonly image: string
+  /** How much came from the registry so far, in bytes. */
+  readonly bytes: number
+  /** Sizes of the layers that are known by now, in bytes: it grows while the engine learns of more. */
+  readonly totalBytes: number
 }
 
 /**
@@ -941,6 +963,7 @@ export interface ClosedEvent extends EventOf<'closed'> {
  */
 export type SandboxEvent =
   | ImagePulledEvent
+  | ImageProgressEvent
   | TransportFallbackEvent
   | PooledEvent
   | PoolFailedEvent

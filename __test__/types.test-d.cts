@@ -178,6 +178,11 @@ export const listens: EnvironmentOptions = {
         return event.runId.trim()
       case 'operation':
         return event.bytesIn + event.bytesOut + event.durationMs
+      case 'image_progress':
+        return event.totalBytes - event.bytes
+      case 'image_pulled':
+        same<number | undefined, typeof event.bytes>(true)
+        return event.image
       case 'cleanup_failed':
         // @ts-expect-error a container that no lease knows is of no run
         return event.runId.trim()

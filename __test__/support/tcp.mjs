@@ -2,15 +2,7 @@
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 
-/** A port of this machine that nobody has. */
-export async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address()
-  server.close()
-  await once(server, 'close')
-  return port
-}
+export { freePort } from '../../scripts/lib/ports.mjs'
 
 /**
  * A port that hands everything on to `target` (what `net.connect` takes), the end of each direction too. `watch(piece, cut)` sees

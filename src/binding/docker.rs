@@ -333,7 +333,7 @@ impl DockerHandle {
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
   pub fn pull_image<'env>(&self, env: &'env Env, image: String) -> Promised<'env, Option<u32>> {
     let engine = self.engine();
-    spawn(env, async move { engine.pull_image(&image, &Cancel::new()).await.map(nothing) })
+    spawn(env, async move { engine.pull_image(&image, &|_progress| (), &Cancel::new()).await.map(nothing) })
   }
 
   /// Removes a network.

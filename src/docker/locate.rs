@@ -22,7 +22,8 @@ use super::tls::Tls;
 use crate::error::{Result, fail, shown};
 
 /// The variables of the process that matter here, by the names that Docker's command line gives them
-/// (docs.docker.com, "Environment variables" of `docker`), and those that the usual places depend on.
+/// (docs.docker.com, "Environment variables" of `docker`), those that the usual places depend on, and
+/// where credential helpers are.
 pub const VARIABLES: &[&str] = &[
   "DOCKER_HOST",
   "DOCKER_TLS_VERIFY",
@@ -32,6 +33,7 @@ pub const VARIABLES: &[&str] = &[
   "DOCKER_CONFIG",
   "HOME",
   "XDG_RUNTIME_DIR",
+  "PATH",
 ];
 
 /// A socket that takes longer to accept is passed over: nobody waits for places that nobody named.
@@ -44,8 +46,14 @@ const NO_CONTEXT: &str = "default";
 pub struct Surroundings(BTreeMap<String, String>);
 
 impl Surroundings {
-  fn get(&self, name: &str) -> Option<&str> {
+  /// A variable, where it is set.
+  pub fn get(&self, name: &str) -> Option<&str> {
     self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+  }
+
+  /// All of them.
+  pub fn all(&self) -> impl Iterator<Item = (&String, &String)> {
+    self.0.iter()
   }
 
   fn beneath(&self, variable: &str, path: &str) -> Option<PathBuf> {
@@ -184,7 +192,8 @@ async fn current_context(surroundings: &Surroundings) -> Result<Option<Context>>
   Ok(name.and_then(|name| Context::named(name, path.display().to_string())))
 }
 
-fn config_folder(surroundings: &Surroundings) -> Option<PathBuf> {
+/// Where Docker's command line keeps its files.
+pub fn config_folder(surroundings: &Surroundings) -> Option<PathBuf> {
   surroundings.get("DOCKER_CONFIG").map(PathBuf::from).or_else(|| surroundings.beneath("HOME", ".docker"))
 }
 

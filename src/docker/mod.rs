@@ -11,6 +11,8 @@ mod chunked;
 pub mod client;
 pub mod connection;
 pub mod container;
+mod credential_helper;
+mod credentials;
 pub mod ending;
 mod endpoint;
 pub mod engine;
@@ -25,6 +27,9 @@ pub mod model;
 mod network;
 mod node;
 pub mod own;
+mod progress;
+mod pull;
+pub mod reference;
 mod request;
 mod tap;
 mod terminate;
@@ -38,4 +43,6 @@ mod whole_archive;
 pub use engine::{
   Archive, ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin,
 };
+pub use progress::Progress;
+pub use pull::Told;
 pub use whole_archive::get_whole_archive;

@@ -57,6 +57,11 @@ impl Transport {
     self.connector.engine.get_or_try_init(|| locate::find(&self.surroundings)).await.map(drop)
   }
 
+  /// What the process says.
+  pub const fn surroundings(&self) -> &Surroundings {
+    &self.surroundings
+  }
+
   /// The engine, once it was found.
   pub fn engine(&self) -> Option<&Endpoint> {
     self.connector.engine.get()
