@@ -37,7 +37,8 @@ export type JsonValue = null | boolean | number | string | JsonValue[] | { [key:
 /**
  * Stable codes of `SandboxError`.
  *
- * - `DOCKER_UNAVAILABLE`: the engine's socket is absent, refuses, may not be opened, or speaks no version that we do.
+ * - `DOCKER_UNAVAILABLE`: the engine's socket or port is absent, refuses, may not be opened, is not trusted (TLS) or does not
+ *   trust us, or speaks no version that we do.
  * - `DOCKER_API`: the engine refused or broke off a request; the message is the engine's.
  * - `NOT_FOUND`: the engine or the workspace has no such thing.
  * - `PATH_INVALID`: a path is malformed, leaves the workspace, or goes through a symbolic link.
@@ -212,9 +213,16 @@ export interface EnvironmentOptions {
   id?: string
   /** Version of the environment, part of the run's binding. Default none. */
   version?: string
-  /** Image reference or id. Default `"alpine:3.21"`. */
+  /**
+   * Image reference or id. Default `"alpine:3.21"`. With a digest (`name@sha256:…`) it is that image or `IMAGE_MISSING`, whatever
+   * a registry or an engine gives for the name.
+   */
   image?: string
-  /** When the image is fetched: if the engine lacks it, never, or once for each environment. Default `"missing"`. */
+  /**
+   * When the image is fetched: if the engine lacks it, never, or once for each environment. Default `"missing"`. Runs that
+   * begin at the same time share one fetch. The registry's credentials are those of `docker login`: of Docker's `config.json`,
+   * or of the credential helper that it names. `IMAGE_MISSING` says why it could not be fetched.
+   */
   pull?: 'missing' | 'never' | 'always'
   /** OCI runtime by the engine's name, for example `"runsc"`. Default the engine's. */
   runtime?: string
@@ -270,9 +278,16 @@ export interface EnvironmentOptions {
   /** The engine: a client of this package, or any object of this shape. Default a client for `socketPath`. */
   client?: DockerClient
   /**
-   * The engine's unix socket, where no `client` is given. Default: that of `DOCKER_HOST`, else of the current docker context,
-   * else the first of the usual sockets that somebody listens on (Docker, rootless Docker, Docker Desktop, Colima, OrbStack,
-   * Podman). It is looked for at the first call that needs an engine; where none is found, the error lists what was tried.
+   * The engine's unix socket, where no `client` is given. Default: the engine of `DOCKER_HOST`, else of the current docker
+   * context, else the first of the usual sockets that somebody listens on (Docker, rootless Docker, Docker Desktop, Colima,
+   * OrbStack, Podman). It is looked for at the first call that needs an engine; where none is found, the error lists what was
+   * tried.
+   *
+   * `DOCKER_HOST` may be `unix://` with a path, or `tcp://` with a host and a port. With `DOCKER_TLS_VERIFY` the latter is
+   * spoken to with TLS, by `ca.pem` and, where the engine asks for them, `cert.pem` and `key.pem` of `DOCKER_CERT_PATH` (default
+   * Docker's own folder), which are read once. Without it there is no TLS: whoever is in between, or reaches that port, has
+   * the engine. A docker context at a TCP port needs its certificates. `UNSUPPORTED`: SSH, and TLS without the check of the
+   * engine's certificate.
    */
   socketPath?: string
   /** Where leases are kept: a store of this package, or any object of this shape. Default in memory. */
@@ -730,8 +745,23 @@ interface RunEventOf<Type extends string> extends EventOf<Type> {
 export interface ImagePulledEvent extends EventOf<'image_pulled'> {
   /** Its name, as the option has it. */
   readonly image: string
+  /**
+   * How much came from the registry, compressed as it came, in bytes. Absent where nothing came, since the engine had all of
+   * it, and where the client does not tell.
+   */
+  readonly bytes?: number
   /** How long that took, in whole milliseconds. */
   readonly durationMs: number
+}
+
+/** The image is being fetched. Told twice a second at most, and once at the end; not by clients that do not tell. */
+export interface ImageProgressEvent extends EventOf<'image_progress'> {
+  /** Its name, as the option has it. */
+  readonly image: string
+  /** How much came from the registry so far, in bytes. */
+  readonly bytes: number
+  /** Sizes of the layers that are known by now, in bytes: it grows while the engine learns of more. */
+  readonly totalBytes: number
 }
 
 /**
@@ -933,6 +963,7 @@ export interface ClosedEvent extends EventOf<'closed'> {
  */
 export type SandboxEvent =
   | ImagePulledEvent
+  | ImageProgressEvent
   | TransportFallbackEvent
   | PooledEvent
   | PoolFailedEvent
@@ -1264,7 +1295,7 @@ export interface DockerImageInspection {
 export interface DockerClient {
   /** A real engine, or the in-memory double. */
   readonly kind: 'node' | 'memory'
-  /** Creates a container and does not start it. */
+  /** Creates a container and does not start it. `NOT_FOUND` where the engine has not its image. */
   createContainer(spec: DockerCreateSpec): Promise<{ Id: string }>
   /** Starts a container. */
   startContainer(id: string): Promise<void>

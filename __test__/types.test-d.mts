@@ -178,6 +178,11 @@ export const listens: EnvironmentOptions = {
         return event.runId.trim()
       case 'operation':
         return event.bytesIn + event.bytesOut + event.durationMs
+      case 'image_progress':
+        return event.totalBytes - event.bytes
+      case 'image_pulled':
+        same<number | undefined, typeof event.bytes>(true)
+        return event.image
       case 'cleanup_failed':
         // @ts-expect-error a container that no lease knows is of no run
         return event.runId.trim()
@@ -255,6 +260,75 @@ export async function useClient(spec: DockerCreateSpec) {
   await client.putArchive(Id, '/', [tar])
   return [result.exitCode, stat.linkTarget]
 }
+
+// Version 0.2.1 declared its client like this: what was written for either is good for the other.
+interface EarlierSpec {
+  image: string
+  user: string
+  workingDir: string
+  env: string[]
+  cmd: string[]
+  networkMode: string
+  readonlyRootfs: boolean
+  memoryBytes: number
+  nanoCpus: number
+  pidsLimit: number
+  tmpfs: Record<string, string>
+  labels: Record<string, string>
+  init: boolean
+}
+interface EarlierExec {
+  cmd: string[]
+  user: string
+  env?: string[]
+  workingDir: string
+  timeoutMs: number
+  maxOutputBytes: number
+  signal?: AbortSignal
+  skipTerminate?: boolean
+  marker?: string
+}
+interface EarlierResult {
+  exitCode: number
+  stdout: Uint8Array
+  stderr: Uint8Array
+  truncated: boolean
+  timedOut: boolean
+}
+interface EarlierInspection {
+  Id: string
+  State: { Running: boolean; Status: string; OOMKilled: boolean; ExitCode: number }
+  HostConfig?: { NanoCpus?: number; PidsLimit?: number; Memory?: number }
+}
+interface EarlierStat {
+  name: string
+  size: number
+  mode: number
+  linkTarget: string
+}
+interface EarlierClient {
+  readonly kind: 'node' | 'memory'
+  createContainer(spec: EarlierSpec): Promise<{ Id: string }>
+  startContainer(id: string): Promise<void>
+  inspectContainer(id: string): Promise<EarlierInspection>
+  removeContainer(id: string): Promise<void>
+  killContainer(id: string, signal?: string): Promise<void>
+  listContainers(label: string): Promise<{ Id: string; Labels: Record<string, string> }[]>
+  putArchive(id: string, containerPath: string, tar: Uint8Array): Promise<void>
+  getArchive(id: string, path: string, most?: number): Promise<{ tar: Uint8Array; stat: EarlierStat }>
+  exec(id: string, options: EarlierExec): Promise<EarlierResult>
+  realpath(id: string, containerPath: string): Promise<string>
+  commitContainer(id: string, repo: string, tag: string, labels?: Record<string, string>): Promise<{ Id: string }>
+  removeImage(id: string): Promise<void>
+  createNetwork(name: string): Promise<{ Id: string; gateway?: string }>
+  removeNetwork(id: string): Promise<void>
+}
+export const asEarlier: EarlierClient = createNodeDockerClient({ socketPath: '/s', apiVersion: 'v1.41' })
+export const asNow = (written: EarlierClient): DockerClient => written
+same<keyof EarlierClient, Exclude<keyof DockerClient, 'info' | 'inspectImage' | 'pullImage'>>(true)
+same<EarlierSpec, DockerCreateSpec>(true)
+same<EarlierResult, DockerExecResult>(true)
+same<EarlierStat, DockerPathStat>(true)
 
 // Stores.
 export async function useStore(store: LeaseStore, snapshots: SnapshotStore, record: LeaseRecord) {

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { PROGRAMS, projectOf } from './support/migrating/project.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const root = dirname(here)
@@ -41,6 +43,16 @@ function compile(settings, files) {
 
 for (const [name, settings] of Object.entries(SETTINGS)) {
   test(`the declarations hold under ${name}`, SLOW, () => assert.equal(compile(settings, FILES), ''))
+}
+
+for (const name of ['NodeNext with Node’s types', 'bundler resolution']) {
+  test(`programs that were written for version 0.2.1 compile strictly under ${name}`, SLOW, context => {
+    const folder = mkdtempSync(join(tmpdir(), 'sandbox-types-'))
+    context.after(() => rmSync(folder, { recursive: true }))
+    const settings = SETTINGS[name].replace('es2022,dom --types', 'es2022 --types node')
+    const files = PROGRAMS.map(program => projectOf(join(folder, program), program))
+    assert.equal(compile(settings, files), '')
+  })
 }
 
 test('a program with neither the DOM nor Node’s types can use them', SLOW, () => {

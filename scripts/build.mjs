@@ -1,14 +1,18 @@
 // Builds the addon with its generated loader and types.
 //
-//   node scripts/build.mjs [--profile dev|quick] [--check]
+//   node scripts/build.mjs [--profile dev|quick] [--check] [--target TRIPLE] [--cross napi|zig] [--embedded]
 //
-// Without --profile it is the release. --check fails when the generated files differ from the committed ones.
+// Without --profile it is the release. --check fails when the generated files differ from the committed ones. --target is
+// another platform than this one's; --cross napi links against the glibc of 2012 (2.17) and --cross zig against musl, for
+// which napi's command line fetches or finds the tools. --embedded takes the supervisors that are in target/embed already:
+// containers run on engines of both architectures, whatever the host is.
 
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { buildSupervisor } from './build-supervisor.mjs'
+import { buildSupervisor, supervisorPath } from './build-supervisor.mjs'
+import { ARCHITECTURES } from './lib/cross.mjs'
 import { ROOT, run } from './lib/run.mjs'
 
 /** Files that the build writes and the repository holds. */
@@ -16,14 +20,32 @@ export const GENERATED = ['binding.cjs', 'binding.d.cts']
 
 const SOURCES = ['Cargo.toml', 'Cargo.lock', 'build.rs', 'package.json', 'src']
 
-/** Builds for this platform with a profile of `Cargo.toml`; throws when the build fails. On Linux the supervisor comes first, since the addon embeds it. */
-export async function build({ profile = 'release' } = {}) {
-  if (process.platform === 'linux') await buildSupervisor()
+const CROSS = { napi: ['--use-napi-cross'], zig: ['--cross-compile'] }
+
+/**
+ * Builds for a platform (without `target`, this one) with a profile of `Cargo.toml`; throws when the build fails. On Linux the
+ * supervisor comes first, since the addon embeds it, unless `embedded` says that it is there.
+ */
+export async function build({ profile = 'release', target, cross, embedded = false } = {}) {
+  if (cross && !CROSS[cross]) throw new Error(`--cross was ${cross}; it may be ${Object.keys(CROSS).join(' or ')}`)
+  if (embedded) mustBeEmbedded()
+  else if (process.platform === 'linux') await buildSupervisor()
   const napi = join(ROOT, 'node_modules/.bin/napi')
   const args = ['build', '--platform', '--no-const-enum', '--js', GENERATED[0], '--dts', GENERATED[1]]
+  if (target) args.push('--target', target)
+  if (cross) args.push(...CROSS[cross])
   // napi looks for what the profile dev made in a folder of that name; cargo calls it debug.
   const { code } = await run(napi, profile === 'dev' ? args : [...args, '--profile', profile])
   if (code !== 0) throw new Error(`The addon could not be built (exit code ${code}); the compiler's words are above`)
+}
+
+// Without them the addon would build, and no run would have the resident transport.
+function mustBeEmbedded() {
+  const missing = Object.keys(ARCHITECTURES).filter(arch => !existsSync(supervisorPath(arch)))
+  if (missing.length === 0) return
+  throw new Error(
+    `target/embed has no supervisor for ${missing.join(', ')}: npm run build:supervisor -- --arch x64,arm64`,
+  )
 }
 
 /** Throws when a generated file is not as committed. */
@@ -56,7 +78,15 @@ function newest(path) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { values } = parseArgs({ options: { profile: { type: 'string' }, check: { type: 'boolean' } } })
+  const { values } = parseArgs({
+    options: {
+      profile: { type: 'string' },
+      check: { type: 'boolean' },
+      target: { type: 'string' },
+      cross: { type: 'string' },
+      embedded: { type: 'boolean' },
+    },
+  })
   await build(values)
   if (values.check) await checkGenerated()
 }

@@ -34,19 +34,19 @@ export function whyNoPrivateEngine() {
 
 /**
  * Starts an engine, loads `images` (names of `IMAGES`) and resolves to `{ socketPath, stop, halt, resume }`. `runtimes` are
- * further ones than runc, as its `daemon.json` has them; unless told otherwise, gVisor where it is installed. `stop()` ends it
- * with its containers and removes all of it; so do a signal to this process and its exit. `halt(signal)` ends the daemon and
- * leaves what it has, `resume()` starts it again. Rejects with the end of the engine's log when it does not answer within
- * 60 s.
+ * further ones than runc, as its `daemon.json` has them; unless told otherwise, gVisor where it is installed. `args` are
+ * further arguments of dockerd. `stop()` ends it with its containers and removes all of it; so do a signal to this process
+ * and its exit. `halt(signal)` ends the daemon and leaves what it has, `resume()` starts it again. Rejects with the end of the
+ * engine's log when it does not answer within 60 s.
  */
-export async function startEngine({ images = [], runtimes = gvisor() } = {}) {
+export async function startEngine({ images = [], runtimes = gvisor(), args = [] } = {}) {
   const reason = whyNoPrivateEngine()
   if (reason) throw new Error(`Cannot start a private engine: ${reason}`)
   await collectStale()
   const { folder, number } = takePlace()
   const stop = stopper(folder)
   try {
-    const start = await prepareEngine(folder, number, runtimes)
+    const start = await prepareEngine(folder, number, runtimes, args)
     const socketPath = join(folder, 'docker.sock')
     const begin = () => waitForAnswer(start(), folder, socketPath)
     await begin()
@@ -65,7 +65,7 @@ function gvisor() {
 }
 
 /** Makes what an engine needs; the function that starts it. */
-async function prepareEngine(folder, number, runtimes) {
+async function prepareEngine(folder, number, runtimes, more) {
   const namespace = containerdNamespace(folder)
   // A configuration of its own, or dockerd would read the machine's /etc/docker/daemon.json.
   writeFileSync(join(folder, 'daemon.json'), JSON.stringify({ runtimes }))
@@ -88,6 +88,7 @@ async function prepareEngine(folder, number, runtimes) {
     `--containerd-namespace=${namespace}`,
     `--containerd-plugins-namespace=${namespace}-plugins`,
     '--exec-opt=native.cgroupdriver=cgroupfs',
+    ...more,
   ]
   return () => spawnEngine(folder, args)
 }

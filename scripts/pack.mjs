@@ -1,6 +1,9 @@
 // Packs what is published: the main package and a package for each platform, as .tgz files.
 //
-//   node scripts/pack.mjs [--all] [--out FOLDER]   --all: fails unless the addon of every platform is there
+//   node scripts/pack.mjs [--all] [--out FOLDER] [--repository URL]
+//
+// --all: fails unless the addon of every platform is there. --repository: where the packages are built, which a registry
+// compares with their provenance.
 //
 // The package.json of this repository has no optionalDependencies on the platform packages: they are not in the registry
 // before a release, so `npm ci` could not install them. The packed one has them, with this exact version.
@@ -28,27 +31,29 @@ export function platforms() {
 /**
  * Writes the packages into `out` and resolves to `{ main, platforms }`, the paths of their .tgz files. Platforms whose
  * addon is not built are left out, also of the main package's dependencies; with `all` their absence is an error.
+ * `repository` is the URL that all of them name.
  */
-export async function pack({ out, all = false }) {
+export async function pack({ out, all = false, repository }) {
   const built = platforms().filter(({ addon }) => addon)
   const missing = platforms().filter(({ addon }) => !addon)
   if (built.length === 0) throw new Error('No addon to pack: run `npm run build` first')
   if (all && missing.length > 0) throw new Error(`No addon for ${missing.map(({ name }) => name).join(', ')}`)
   mkdirSync(out, { recursive: true })
   const paths = []
-  for (const platform of built) paths.push(await packPlatform(platform, out))
-  return { main: await packMain(built, out), platforms: paths }
+  const source = repository ? { repository: { type: 'git', url: `git+${repository}.git` } } : {}
+  for (const platform of built) paths.push(await packPlatform(platform, source, out))
+  return { main: await packMain(built, source, out), platforms: paths }
 }
 
-function packMain(built, out) {
+function packMain(built, source, out) {
   const { scripts: _scripts, devDependencies: _dev, allowScripts: _allow, napi: _napi, ...published } = MAIN
   const optionalDependencies = Object.fromEntries(built.map(({ manifest }) => [manifest.name, MAIN.version]))
   const files = ['README.md', 'LICENSE', ...MAIN.files].map(name => join(ROOT, name))
-  return packFolder(files, { ...published, optionalDependencies }, out)
+  return packFolder(files, { ...published, ...source, optionalDependencies }, out)
 }
 
-function packPlatform({ folder, manifest, addon }, out) {
-  return packFolder([join(folder, 'README.md'), join(ROOT, 'LICENSE'), addon], manifest, out)
+function packPlatform({ folder, manifest, addon }, source, out) {
+  return packFolder([join(folder, 'README.md'), join(ROOT, 'LICENSE'), addon], { ...manifest, ...source }, out)
 }
 
 // In a folder of its own, so that nothing but these files can get in.
@@ -70,7 +75,9 @@ function readJson(path) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { values } = parseArgs({ options: { all: { type: 'boolean' }, out: { type: 'string' } } })
+  const { values } = parseArgs({
+    options: { all: { type: 'boolean' }, out: { type: 'string' }, repository: { type: 'string' } },
+  })
   const packed = await pack({ out: 'packed', ...values })
   for (const path of [packed.main, ...packed.platforms]) console.log(path)
 }

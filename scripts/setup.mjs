@@ -10,6 +10,7 @@ import { parseArgs } from 'node:util'
 import { setTimeout as delay } from 'node:timers/promises'
 import { ARM64_PACKAGES } from './lib/cross.mjs'
 import { EMULATOR_PACKAGES } from './lib/machine.mjs'
+import { fetchRegistry, registryProgram } from './lib/registry.mjs'
 import { isStatic } from './lib/rootfs.mjs'
 import { ROOT, must, run } from './lib/run.mjs'
 import { findOnPath, missingOf } from './lib/tools.mjs'
@@ -22,6 +23,7 @@ const ENGINE_PACKAGES = {
   'busybox-static': () => isStaticBusybox(findOnPath('busybox')),
   debootstrap: () => findOnPath('debootstrap'),
   runsc: () => findOnPath('runsc'),
+  openssl: () => findOnPath('openssl'),
   'ca-certificates': () => existsSync('/etc/ssl/certs/ca-certificates.crt'),
 }
 const TRIES = 4
@@ -37,6 +39,7 @@ export async function setup({ build = true, engine = true, optionalEngine = fals
   const missingEngine = process.platform === 'linux' && engine ? missingOf(ENGINE_PACKAGES) : []
   if (!(optionalEngine && whyNoApt())) missing.push(...missingEngine)
   if (missing.length > 0) await installDebian(missing)
+  if (engine && !registryProgram() && !whyNoApt()) await fetchRegistry()
   if (!packagesAreInstalled()) await mustShow('npm', ['ci'])
 }
 

@@ -54,8 +54,12 @@ pub const MAX_ENGINE_MESSAGE_CHARS: usize = 1_000;
 
 /// An engine answers ordinary requests in milliseconds; under a burst of starts, in seconds.
 pub const ENGINE_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Connecting to a unix socket is instant unless the listener's backlog is full.
+/// Connecting to a unix socket is instant unless the listener's backlog is full; to a TCP port it takes a look-up and a few
+/// round trips, TLS among them.
 pub const ENGINE_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A TCP connection that is silent for so long is tried, as Docker's own client has it: what is in between forgets some
+/// after a minute or two.
+pub const ENGINE_KEEPALIVE: Duration = Duration::from_secs(30);
 /// An archive passes at disk speed; this is for a stuck one.
 pub const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(120);
 /// A command that has not closed its output after this long is asked about for the first time.

@@ -440,7 +440,7 @@ async fn the_progress_of_a_pull_is_read_however_it_is_cut() {
   let whole = progress(&pieces);
   for length in [1, 3, whole.len()] {
     let engine = Script::new().on("POST", PULL, vec![Act::Cut(whole.clone(), length)]).serve();
-    must_end(client(&engine).pull_image("reg:5000/a:1", &Cancel::new())).await.unwrap();
+    must_end(client(&engine).pull_image("reg:5000/a:1", &|_| (), &Cancel::new())).await.unwrap();
     assert_eq!(engine.requests()[0].path, "/images/create?fromImage=reg%3A5000%2Fa&tag=1");
   }
 }
@@ -449,7 +449,7 @@ async fn the_progress_of_a_pull_is_read_however_it_is_cut() {
 async fn a_pull_that_fails_says_why() {
   let pull = |answer: Vec<Act>| async {
     let engine = Script::new().on("POST", PULL, answer).serve();
-    must_end(client(&engine).pull_image("a@sha256:00", &Cancel::new())).await.unwrap_err()
+    must_end(client(&engine).pull_image("a@sha256:00", &|_| (), &Cancel::new())).await.unwrap_err()
   };
   let inside =
     progress(&["{\"status\":\"x\"}\r\n", "{\"errorDetail\":{},\"error\":\"manifest unknown\"}\r\n"]);
@@ -472,7 +472,7 @@ async fn a_pull_ends_with_its_cancellation() {
   let hang = vec![Act::Write(progress(&["{}"])[..30].to_vec()), Act::Open(begun.clone()), Act::Hang];
   let engine = Script::new().on("POST", PULL, hang).serve();
   let client = client(&engine);
-  let pulling = must_end(client.pull_image("a", &cancel));
+  let pulling = must_end(client.pull_image("a", &|_| (), &cancel));
   let (pulled, ()) = tokio::join!(pulling, async {
     begun.passed().await;
     cancel.cancel();
@@ -484,7 +484,7 @@ async fn a_pull_ends_with_its_cancellation() {
 async fn a_pull_that_falls_silent_is_given_up() {
   for answer in [vec![Act::Hang], vec![Act::Write(progress(&["{}"])[..50].to_vec()), Act::Hang]] {
     let engine = Script::new().on("POST", PULL, answer).serve();
-    let silent = client(&engine).pull_image("a", &Cancel::new()).await.unwrap_err();
+    let silent = client(&engine).pull_image("a", &|_| (), &Cancel::new()).await.unwrap_err();
     assert!(silent.message().contains("said nothing of the pull of image a for 300 s"), "{silent}");
   }
 }

@@ -78,6 +78,7 @@ const PURE: &[&str] = &[
   "supervisor/wire",
   "docker/model.rs",
   "docker/chunked.rs",
+  "docker/address.rs",
   "environment/options",
   "environment/manifest.rs",
   "environment/spec.rs",
@@ -166,6 +167,15 @@ fn only_the_binding_knows_node() {
   let makers: Vec<_> =
     all().into_iter().filter(|(_, text)| text.contains(".spawn_future(")).map(|(file, _)| file).collect();
   assert_eq!(makers, ["binding/outcome.rs"]);
+}
+
+#[test]
+fn only_the_engines_connection_knows_tls() {
+  let knows = |text: &str| text.contains("rustls");
+  let files: Vec<_> = all().into_iter().filter(|(_, text)| knows(text)).map(|(file, _)| file).collect();
+  let mut files: Vec<_> = files.iter().map(String::as_str).collect();
+  files.sort_unstable();
+  assert_eq!(files, ["docker/bridge.rs", "docker/connection.rs", "docker/tls.rs"]);
 }
 
 #[test]

@@ -7,24 +7,9 @@ import { test } from 'node:test'
 import { createDockerSandboxEnvironment, createNodeDockerClient } from '../../index.js'
 import { BUSYBOX, failureOf, lab, socketPath } from '../support/live.mjs'
 import { temporaryDirectory } from '../support/stores.mjs'
+import { surrounded } from '../support/surrounded.mjs'
 
 const { leavesNothing, ownerId } = lab()
-const NAMES = ['DOCKER_HOST', 'DOCKER_CONTEXT', 'DOCKER_CONFIG', 'HOME', 'XDG_RUNTIME_DIR']
-
-/** Calls `use` while the process has of the variables that matter these and no others. */
-async function surrounded(variables, use) {
-  const before = NAMES.map(name => [name, process.env[name]])
-  for (const name of NAMES) delete process.env[name]
-  Object.assign(process.env, variables)
-  try {
-    return await use()
-  } finally {
-    for (const [name, value] of before) {
-      if (value === undefined) delete process.env[name]
-      else process.env[name] = value
-    }
-  }
-}
 
 /** A folder of Docker's command line with one context, which is the current one. */
 function configuration(host) {

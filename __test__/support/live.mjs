@@ -16,6 +16,12 @@ if (!socketPath) {
   )
 }
 
+/**
+ * How the product is told of that engine: by its socket, or, with `SANDBOX_TEST_ENGINE=variables`, not at all, so that it looks at
+ * `DOCKER_HOST` and its like. Then all of this can be run over TLS.
+ */
+export const where = process.env.SANDBOX_TEST_ENGINE === 'variables' ? {} : { socketPath }
+
 /** The transport that sessions have unless a test asks for one: `SANDBOX_TEST_TRANSPORT`, or the default. */
 export const transport = process.env.SANDBOX_TEST_TRANSPORT ?? 'auto'
 
@@ -34,7 +40,7 @@ export const RACER = 'sandbox-test/racer:latest'
 
 /** Options of an environment of this owner that may run everything, on BusyBox; the workspace is for whoever uses them. */
 export const plainOptions = ownerId => ({
-  socketPath,
+  ...where,
   ownerId,
   image: BUSYBOX,
   pull: 'never',
@@ -45,7 +51,7 @@ export const plainOptions = ownerId => ({
 /** Everything that one file makes carries the file's own owner id, so that files can run beside each other. */
 export function lab() {
   const ownerId = `test-${randomUUID()}`
-  const client = createNodeDockerClient({ socketPath })
+  const client = createNodeDockerClient(where)
 
   /** An environment that may run everything, on BusyBox unless told otherwise. */
   const environment = (options = {}) =>

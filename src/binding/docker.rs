@@ -24,7 +24,7 @@ use crate::docker::own::OwnEngine;
 use crate::docker::{
   ArchiveBody, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin, get_whole_archive,
 };
-use crate::error::{Result, fail};
+use crate::error::{Error, ErrorCode, Result, fail};
 use crate::limits::MAX_ARCHIVE_BYTES;
 
 /// Exit code of a command that was killed by SIGKILL, as shells and engines write it: 128 + 9.
@@ -133,6 +133,16 @@ pub struct ArchiveResult {
   pub stat_json: String,
 }
 
+/// To whoever calls the client a missing image is one more thing that is not there, as it always was; an environment tells
+/// it apart.
+fn as_declared(error: Error) -> Error {
+  if error.code() == ErrorCode::ImageMissing {
+    Error::new(ErrorCode::NotFound, error.message())
+  } else {
+    error
+  }
+}
+
 #[napi]
 impl DockerHandle {
   /// `node` or `memory`.
@@ -148,7 +158,7 @@ impl DockerHandle {
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | string>")]
   pub fn create_container<'env>(&self, env: &'env Env, spec_json: String) -> Promised<'env, String> {
     let (engine, spec) = (self.engine(), parse::<ContainerSpec>(&spec_json, "The spec of createContainer"));
-    spawn(env, async move { engine.create_container(&spec?).await })
+    spawn(env, async move { engine.create_container(&spec?).await.map_err(as_declared) })
   }
 
   /// Starts a container.
@@ -323,7 +333,7 @@ impl DockerHandle {
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
   pub fn pull_image<'env>(&self, env: &'env Env, image: String) -> Promised<'env, Option<u32>> {
     let engine = self.engine();
-    spawn(env, async move { engine.pull_image(&image, &Cancel::new()).await.map(nothing) })
+    spawn(env, async move { engine.pull_image(&image, &|_progress| (), &Cancel::new()).await.map(nothing) })
   }
 
   /// Removes a network.

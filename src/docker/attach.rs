@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::net::unix::OwnedWriteHalf;
 
 use super::client::Client;
+use super::connection::WriteHalf;
 use super::exec_stream::ExecSpec;
 use super::hijack::RawRead;
 use super::request::segment;
@@ -43,7 +43,7 @@ impl AttachRead {
 impl Client {
   /// Attaches to a container without a TTY that has its standard input open. Before its start, so that nothing of its
   /// output is missed, or later.
-  pub async fn attach(&self, id: &str) -> Result<(AttachRead, OwnedWriteHalf)> {
+  pub async fn attach(&self, id: &str) -> Result<(AttachRead, WriteHalf)> {
     let path = format!("/containers/{}/attach?stream=1&stdin=1&stdout=1", segment(id)?);
     let (raw, write) = self.hijack(&path, &Value::Null).await?.split();
     Ok((AttachRead { raw, demux: Demux::default() }, write))
@@ -56,7 +56,7 @@ impl Client {
     container: &str,
     cmd: &[String],
     user: &str,
-  ) -> Result<(AttachRead, OwnedWriteHalf)> {
+  ) -> Result<(AttachRead, WriteHalf)> {
     let spec = ExecSpec { cmd, user, env: &[], working_dir: "/" };
     let id = self.create_exec(container, &spec, true).await?;
     let path = format!("/exec/{}/start", segment(&id)?);

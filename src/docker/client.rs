@@ -4,19 +4,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use http_body_util::BodyExt;
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use tokio::sync::OnceCell;
 
+use super::endpoint::Endpoint;
 use super::locate::Surroundings;
 use super::transport::Transport;
 use super::version::ApiVersion;
-use crate::error::{Result, fail, shown};
+use crate::error::{Error, Result, fail, shown};
 use crate::limits::{MAX_PATH_BYTES, MAX_REPLY_BYTES};
 
 /// Where the machine's own engine listens unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
 
-/// A Docker engine behind a unix socket. Cheap to clone; methods may be called at the same time.
+/// A Docker engine behind a unix socket or a TCP port. Cheap to clone; methods may be called at the same time.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -61,7 +62,7 @@ impl Client {
         "socketPath has {length} bytes; no path has more than {MAX_PATH_BYTES}."
       ));
     }
-    Ok(Self(Arc::new(Inner { transport: Transport::new(socket, surroundings), version })))
+    Ok(Self(Arc::new(Inner { transport: Transport::new(socket.map(Endpoint::Unix), surroundings), version })))
   }
 
   pub(super) fn transport(&self) -> &Transport {
@@ -78,13 +79,25 @@ impl Client {
   async fn negotiate(&self) -> Result<ApiVersion> {
     let ping = self.transport().send(self.request(Method::GET, "/_ping", None)?).await?;
     let header = ping.headers().get("api-version").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let status = ping.status();
     // Read to the end, so that the connection can serve the next request.
-    let _body = http_body_util::Limited::new(ping.into_body(), MAX_REPLY_BYTES).collect().await;
+    let body = http_body_util::Limited::new(ping.into_body(), MAX_REPLY_BYTES).collect().await;
+    if status == StatusCode::BAD_REQUEST && body.is_ok_and(|body| wants_tls(&body.to_bytes())) {
+      return Err(self.without_tls());
+    }
     let newest = match header.as_deref().and_then(ApiVersion::parse) {
       Some(version) => version,
       None => self.version_of_body().await?,
     };
     ApiVersion::negotiate(newest)
+  }
+
+  fn without_tls(&self) -> Error {
+    let engine = self.transport().engine().map(Endpoint::name).unwrap_or_default();
+    fail!(
+      DockerUnavailable,
+      "{engine} speaks TLS on this port, and was spoken to without. Set DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to the folder with ca.pem, cert.pem and key.pem."
+    )
   }
 
   async fn version_of_body(&self) -> Result<ApiVersion> {
@@ -97,4 +110,9 @@ impl Client {
       fail!(DockerApi, "Docker API GET /version named no API version; is this the socket of a Docker engine?")
     })
   }
+}
+
+/// Go's server says this to whoever speaks HTTP where TLS is spoken.
+fn wants_tls(body: &[u8]) -> bool {
+  String::from_utf8_lossy(body).contains("HTTP request to an HTTPS server")
 }

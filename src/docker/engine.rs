@@ -12,6 +12,7 @@ use super::model::{
   ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedImage, ListedNetwork,
   Network, PathStat,
 };
+use super::pull::Told;
 use crate::cancel::Cancel;
 use crate::error::Result;
 pub use crate::stream::ByteStream;
@@ -171,8 +172,8 @@ pub trait Engine: Send + Sync {
   }
   /// What an image brings along; `NOT_FOUND` where it is not on the engine.
   async fn inspect_image(&self, image: &str) -> Result<ImageInspection>;
-  /// Fetches an image from its registry.
-  async fn pull_image(&self, image: &str, cancel: &Cancel) -> Result<()>;
+  /// Fetches an image from its registry, and tells how far that is where the client knows.
+  async fn pull_image(&self, image: &str, told: Told<'_>, cancel: &Cancel) -> Result<()>;
   /// Removes an image and its tags.
   async fn remove_image(&self, id: &str) -> Result<()>;
   /// Images with a tag in this repository (a name without a tag); none where the client cannot list images.

@@ -14,10 +14,10 @@ use hyper::Method;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
-use tokio::net::unix::OwnedWriteHalf;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::client::Client;
+use super::connection::WriteHalf;
 use super::engine::Stdin;
 use super::hijack::RawRead;
 use super::request::segment;
@@ -77,7 +77,7 @@ pub enum ReadEnd {
   Held,
 }
 
-type Feeding = Pin<Box<dyn Future<Output = (Option<OwnedWriteHalf>, Result<()>)> + Send>>;
+type Feeding = Pin<Box<dyn Future<Output = (Option<WriteHalf>, Result<()>)> + Send>>;
 type Asking = Pin<Box<dyn Future<Output = Result<ExecState>> + Send>>;
 
 /// A running exec.
@@ -89,7 +89,7 @@ pub struct ExecStream {
   demux: Demux,
   feeding: Option<Feeding>,
   /// Held open while nothing is written.
-  _write: Option<OwnedWriteHalf>,
+  _write: Option<WriteHalf>,
   asking: Option<Asking>,
   next_ask: Instant,
   ask_pause: Duration,
@@ -100,7 +100,7 @@ pub struct ExecStream {
 
 enum Step {
   Data(std::io::Result<Bytes>),
-  Fed(Option<OwnedWriteHalf>, Result<()>),
+  Fed(Option<WriteHalf>, Result<()>),
   Told(Result<ExecState>),
   /// Time to ask the engine, or, after the command's end, no data for long enough.
   Due,
@@ -294,7 +294,7 @@ async fn pending_if_none<F: Future + Unpin>(slot: &mut Option<F>) -> F::Output {
 
 /// Writes a command's input and ends it by closing our half. A command that does not read its input is no error; a
 /// source that fails is.
-fn feed(mut write: OwnedWriteHalf, stdin: Stdin) -> Feeding {
+fn feed(mut write: WriteHalf, stdin: Stdin) -> Feeding {
   Box::pin(async move {
     let mut result = Ok(());
     match stdin {

@@ -4,14 +4,13 @@
 
 use bytes::{Bytes, BytesMut};
 use hyper::{Method, StatusCode};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use super::chunked::Chunked;
 use super::client::Client;
+use super::connection::{ReadHalf, Stream, WriteHalf};
 use super::request::{Reply, api_error};
-use crate::error::{Error, Result, fail};
+use crate::error::{Error, Result};
 use crate::limits::{MAX_ERROR_BODY_BYTES, MAX_HEAD_BYTES};
 
 /// Most header fields of a reply; engines send about ten.
@@ -22,13 +21,13 @@ const READ_BYTES: usize = 64 * 1024;
 /// A raw stream to a command.
 pub struct Hijacked {
   read: RawRead,
-  write: OwnedWriteHalf,
+  write: WriteHalf,
 }
 
 /// The reading half, which first gives what came with the head.
 pub struct RawRead {
   early: Bytes,
-  half: OwnedReadHalf,
+  half: ReadHalf,
   buffer: BytesMut,
   body: Body,
 }
@@ -56,7 +55,7 @@ struct Head {
 
 impl Hijacked {
   /// The two halves. Dropping the writing half ends the command's input.
-  pub fn split(self) -> (RawRead, OwnedWriteHalf) {
+  pub fn split(self) -> (RawRead, WriteHalf) {
     (self.read, self.write)
   }
 }
@@ -136,29 +135,30 @@ impl Client {
     let mut stream = self.transport().connect().await?;
     let request = head_and_body(&format!("/v{version}{path}"), &body.to_string());
     // An engine that refuses early may close before it read everything; its reply still says why.
-    let sent = stream.write_all(request.as_bytes()).await;
+    let sent = send(&mut stream, request.as_bytes()).await;
     let head = match read_head(&mut stream).await {
       Ok(head) => head,
-      Err(error) => return Err(lost(path, sent.err().unwrap_or(error))),
+      Err(error) => return Err(self.lost(path, sent.err().unwrap_or(error))),
     };
     if !matches!(head.status, StatusCode::SWITCHING_PROTOCOLS | StatusCode::OK) {
       let body = read_error_body(&mut stream, head.framing, head.rest).await;
       return Err(api_error(&Method::POST, path, &Reply { status: head.status, body }));
     }
-    let (half, write) = stream.into_split();
+    let (half, write) = stream.into_split().map_err(|error| self.lost(path, error))?;
     // Behind a 101 there is no HTTP any more, whatever its head says (RFC 9110, section 15.2.2).
     let switched = head.status == StatusCode::SWITCHING_PROTOCOLS;
     let body = Body::new(if switched { Framing::UntilClose } else { head.framing });
     Ok(Hijacked { read: RawRead { early: head.rest, half, buffer: BytesMut::new(), body }, write })
   }
+
+  fn lost(&self, path: &str, error: std::io::Error) -> Error {
+    self.transport().broken_off(&format!("POST {path}"), error)
+  }
 }
 
-fn lost(path: &str, error: std::io::Error) -> Error {
-  fail!(
-    DockerApi,
-    "The Docker engine broke off POST {path} before it replied; it may or may not have acted on it."
-  )
-  .with_source(error)
+async fn send(stream: &mut Stream, request: &[u8]) -> std::io::Result<()> {
+  stream.write_all(request).await?;
+  stream.flush().await
 }
 
 fn head_and_body(path: &str, body: &str) -> String {
@@ -169,7 +169,7 @@ fn head_and_body(path: &str, body: &str) -> String {
   )
 }
 
-async fn read_head(stream: &mut UnixStream) -> std::io::Result<Head> {
+async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Head> {
   let (mut buffer, mut read) = (BytesMut::new(), 0);
   loop {
     match stream.read_buf(&mut buffer).await? {
@@ -218,7 +218,7 @@ fn framing(headers: &[httparse::Header<'_>]) -> Framing {
 }
 
 /// What an error reply says, as far as it comes; a cut one is still quoted.
-async fn read_error_body(stream: &mut UnixStream, framing: Framing, rest: Bytes) -> Bytes {
+async fn read_error_body(stream: &mut (impl AsyncRead + Unpin), framing: Framing, rest: Bytes) -> Bytes {
   let (mut body, mut chunked) = (Vec::new(), Chunked::default());
   let mut piece = BytesMut::from(rest.as_ref());
   loop {

@@ -11,19 +11,31 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
+use super::address::Address;
 use super::client::DEFAULT_SOCKET;
+use super::endpoint::Endpoint;
+use super::files::read_json;
+use super::tls::Tls;
 use crate::error::{Result, fail, shown};
 
 /// The variables of the process that matter here, by the names that Docker's command line gives them
-/// (docs.docker.com, "Environment variables" of `docker`), and those that the usual places depend on.
-pub const VARIABLES: &[&str] = &["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "HOME", "XDG_RUNTIME_DIR"];
+/// (docs.docker.com, "Environment variables" of `docker`), those that the usual places depend on, and
+/// where credential helpers are.
+pub const VARIABLES: &[&str] = &[
+  "DOCKER_HOST",
+  "DOCKER_TLS_VERIFY",
+  "DOCKER_TLS",
+  "DOCKER_CERT_PATH",
+  "DOCKER_CONTEXT",
+  "DOCKER_CONFIG",
+  "HOME",
+  "XDG_RUNTIME_DIR",
+  "PATH",
+];
 
-/// The largest of Docker's own files that is read; real ones have some hundred bytes.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// A socket that takes longer to accept is passed over: nobody waits for places that nobody named.
 const CONNECT: Duration = Duration::from_secs(2);
 /// The context that is no context: whatever is found at the usual places.
@@ -34,8 +46,14 @@ const NO_CONTEXT: &str = "default";
 pub struct Surroundings(BTreeMap<String, String>);
 
 impl Surroundings {
-  fn get(&self, name: &str) -> Option<&str> {
+  /// A variable, where it is set.
+  pub fn get(&self, name: &str) -> Option<&str> {
     self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+  }
+
+  /// All of them.
+  pub fn all(&self) -> impl Iterator<Item = (&String, &String)> {
+    self.0.iter()
   }
 
   fn beneath(&self, variable: &str, path: &str) -> Option<PathBuf> {
@@ -43,19 +61,22 @@ impl Surroundings {
   }
 }
 
-/// The socket of the engine that is meant. Errors: `UNSUPPORTED` where it is one that no unix socket leads to,
-/// `CONFIG_INVALID` where what names it makes no sense, `DOCKER_UNAVAILABLE` with all that was tried where nothing listens.
-pub async fn find(surroundings: &Surroundings) -> Result<PathBuf> {
+/// The engine that is meant. Errors: `UNSUPPORTED` where it is one that is not reached, `CONFIG_INVALID` where what names it
+/// makes no sense, `DOCKER_UNAVAILABLE` with all that was tried where nothing listens.
+pub async fn find(surroundings: &Surroundings) -> Result<Endpoint> {
   if let Some(host) = surroundings.get("DOCKER_HOST") {
-    return socket_of(host, "DOCKER_HOST");
+    return match Address::read(host, "DOCKER_HOST")? {
+      Address::Unix(path) => Ok(Endpoint::Unix(path)),
+      Address::Tcp(address) => Ok(Endpoint::Tcp(address, tls_of_variables(surroundings).await?)),
+    };
   }
   if let Some(context) = current_context(surroundings).await? {
-    return context.socket(surroundings).await;
+    return context.engine(surroundings).await;
   }
   let mut tried = Vec::new();
   for path in usual_places(surroundings) {
     match listens(&path).await {
-      Ok(()) => return Ok(path),
+      Ok(()) => return Ok(Endpoint::Unix(path)),
       Err(why) => tried.push(format!("{} ({why})", path.display())),
     }
   }
@@ -102,29 +123,32 @@ async fn listens(path: &Path) -> Result<(), String> {
   }
 }
 
-/// The path of a unix socket out of an address of an engine; `from` is where the address stands.
-fn socket_of(address: &str, from: &str) -> Result<PathBuf> {
-  let named = shown(address);
-  // A path alone is one.
-  let bare = if address.starts_with('/') { "unix" } else { "" };
-  let (scheme, path) = address.split_once("://").unwrap_or((bare, address));
-  match scheme {
-    "unix" if !path.is_empty() => Ok(PathBuf::from(path)),
-    "ssh" => Err(fail!(
+/// What the variables say of TLS to the engine of `DOCKER_HOST`. Without any of them there is none, as to Docker's command
+/// line: who listens on a port without TLS is for whoever named it to know. Anything between is refused.
+async fn tls_of_variables(surroundings: &Surroundings) -> Result<Option<Tls>> {
+  let certificates = surroundings.get("DOCKER_CERT_PATH");
+  if surroundings.get("DOCKER_TLS_VERIFY").is_some() {
+    let (folder, from) = match certificates {
+      Some(folder) => (PathBuf::from(folder), "DOCKER_CERT_PATH"),
+      None => (
+        config_folder(surroundings).unwrap_or_default(),
+        "Docker's own files, as DOCKER_CERT_PATH is not set",
+      ),
+    };
+    return Tls::read(&folder, from).await.map(Some);
+  }
+  if surroundings.get("DOCKER_TLS").is_some() {
+    return Err(fail!(
       Unsupported,
-      "{from} is {named:?}: engines over SSH are not reached directly. Forward the socket (ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST) and pass socketPath: \"/tmp/docker.sock\"."
-    )),
-    "tcp" | "http" | "https" => Err(fail!(
-      Unsupported,
-      "{from} is {named:?}: engines over TCP are not supported. Forward the engine's socket (ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST) and pass socketPath: \"/tmp/docker.sock\", or use the engine of this machine."
-    )),
-    "npipe" | "fd" => Err(fail!(
-      Unsupported,
-      "{from} is {named:?}: only unix sockets are supported. Pass socketPath with the path of one."
-    )),
-    _ => Err(fail!(
+      "DOCKER_TLS is set without DOCKER_TLS_VERIFY: TLS to an engine that proves nothing keeps nobody from taking its place. Set DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to the folder with the engine's ca.pem."
+    ));
+  }
+  match certificates {
+    None => Ok(None),
+    Some(folder) => Err(fail!(
       ConfigInvalid,
-      "{from} was {named:?}; it may be unix:// with the path of an engine's socket."
+      "DOCKER_CERT_PATH was {:?} and DOCKER_TLS_VERIFY was not set. Set DOCKER_TLS_VERIFY=1 to use these certificates, or unset DOCKER_CERT_PATH if the engine's port is without TLS.",
+      shown(folder)
     )),
   }
 }
@@ -145,13 +169,15 @@ struct Config {
 #[serde(rename_all = "PascalCase")]
 struct Meta {
   #[serde(default)]
-  endpoints: BTreeMap<String, Endpoint>,
+  endpoints: BTreeMap<String, MetaEndpoint>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Endpoint {
+struct MetaEndpoint {
   host: Option<String>,
+  #[serde(default, rename = "SkipTLSVerify")]
+  skip_tls_verify: bool,
 }
 
 async fn current_context(surroundings: &Surroundings) -> Result<Option<Context>> {
@@ -166,7 +192,8 @@ async fn current_context(surroundings: &Surroundings) -> Result<Option<Context>>
   Ok(name.and_then(|name| Context::named(name, path.display().to_string())))
 }
 
-fn config_folder(surroundings: &Surroundings) -> Option<PathBuf> {
+/// Where Docker's command line keeps its files.
+pub fn config_folder(surroundings: &Surroundings) -> Option<PathBuf> {
   surroundings.get("DOCKER_CONFIG").map(PathBuf::from).or_else(|| surroundings.beneath("HOME", ".docker"))
 }
 
@@ -175,13 +202,13 @@ impl Context {
     (!name.is_empty() && name != NO_CONTEXT).then_some(Self { name, from })
   }
 
-  async fn socket(&self, surroundings: &Surroundings) -> Result<PathBuf> {
+  async fn engine(&self, surroundings: &Surroundings) -> Result<Endpoint> {
     let Self { name, from } = self;
     let named = shown(name);
-    // The command line names the folder of a context by a hash of its name.
+    // The command line names the folders of a context by a hash of its name.
     let folder = hex::encode(Sha256::digest(name.as_bytes()));
-    let path =
-      config_folder(surroundings).unwrap_or_default().join("contexts/meta").join(folder).join("meta.json");
+    let contexts = config_folder(surroundings).unwrap_or_default().join("contexts");
+    let path = contexts.join("meta").join(&folder).join("meta.json");
     let meta: Meta = read_json(&path).await?.ok_or_else(|| {
       fail!(
         DockerUnavailable,
@@ -189,33 +216,28 @@ impl Context {
         path.display()
       )
     })?;
-    let host = meta.endpoints.get("docker").and_then(|endpoint| endpoint.host.as_deref()).unwrap_or_default();
-    socket_of(host, &format!("The address of the docker context {named:?} (of {from})"))
+    let what = format!("docker context {named:?} (of {from})");
+    let docker = meta.endpoints.get("docker");
+    let host = docker.and_then(|endpoint| endpoint.host.as_deref()).unwrap_or_default();
+    let address = match Address::read(host, &format!("The address of the {what}"))? {
+      Address::Unix(path) => return Ok(Endpoint::Unix(path)),
+      Address::Tcp(address) => address,
+    };
+    if docker.is_some_and(|endpoint| endpoint.skip_tls_verify) {
+      return Err(fail!(
+        Unsupported,
+        "The {what} skips the check of the engine's certificate, which keeps nobody from taking the engine's place. Give it the engine's CA (docker context update {named} --docker \"host={host},ca=ca.pem\")."
+      ));
+    }
+    let certificates = contexts.join("tls").join(folder).join("docker");
+    if !tokio::fs::try_exists(&certificates).await.unwrap_or(true) {
+      return Err(fail!(
+        Unsupported,
+        "The {what} has the engine at {address} without TLS. Give it the engine's certificates (docker context update), or set DOCKER_HOST={address} if you mean it: whoever can read or change that traffic has the engine."
+      ));
+    }
+    Ok(Endpoint::Tcp(address, Some(Tls::read(&certificates, &format!("the {what}")).await?)))
   }
-}
-
-/// What a file of Docker's holds; `None` where there is none.
-async fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-  let bytes = match read(path).await {
-    Ok(bytes) => bytes,
-    Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-    Err(error) => return Err(unreadable(path, &error)),
-  };
-  serde_json::from_slice(&bytes).map(Some).map_err(|error| unreadable(path, &error))
-}
-
-async fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-  let mut bytes = Vec::new();
-  tokio::fs::File::open(path).await?.take(MAX_FILE_BYTES).read_to_end(&mut bytes).await?;
-  Ok(bytes)
-}
-
-fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> crate::error::Error {
-  fail!(
-    ConfigInvalid,
-    "Docker's file {} cannot be read: {error}. Mend it, set DOCKER_HOST, or pass socketPath.",
-    path.display()
-  )
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::model::{
   ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedImage, ListedNetwork,
   Network,
 };
+use super::pull::Told;
 use super::request::segment;
 use crate::cancel::Cancel;
 use crate::error::{Result, fail};
@@ -132,8 +133,8 @@ impl Engine for Client {
     self.image(image).await
   }
 
-  async fn pull_image(&self, image: &str, cancel: &Cancel) -> Result<()> {
-    self.pull(image, cancel).await
+  async fn pull_image(&self, image: &str, told: Told<'_>, cancel: &Cancel) -> Result<()> {
+    self.pull(image, told, cancel).await
   }
 
   async fn remove_image(&self, id: &str) -> Result<()> {

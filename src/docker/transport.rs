@@ -1,96 +1,125 @@
 //! Connections to an engine: pooled ones for ordinary requests, one of its own for each hijacked stream.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::client::legacy::Client as HyperClient;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use hyperlocal::UnixConnector;
-use tokio::net::UnixStream;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::sync::OnceCell;
-use tokio::time::timeout;
+use tower_service::Service;
 
-use super::client::DEFAULT_SOCKET;
+use super::connection::Stream;
+use super::endpoint::{Endpoint, chain};
 use super::locate::{self, Surroundings};
 use crate::error::{Error, Result, fail};
-use crate::limits::ENGINE_CONNECT_TIMEOUT;
 
 /// A request's body: whole or streamed.
 pub type Body = UnsyncBoxBody<Bytes, Error>;
 
 /// An idle connection is closed after this long, before an engine or a forwarder in between does.
 const POOL_IDLE: Duration = Duration::from_secs(30);
+/// What requests name as their host, whichever engine they go to.
+const AUTHORITY: &str = "http://docker";
 
-/// Where an engine listens.
+/// An engine and the connections to it.
 pub struct Transport {
-  /// Empty until the engine is found, where nobody said which.
-  socket: OnceCell<PathBuf>,
+  connector: Connector,
   surroundings: Surroundings,
-  pool: HyperClient<UnixConnector, Body>,
+  pool: HyperClient<Connector, Body>,
+}
+
+/// Makes the pool's connections: all to one engine, whatever a request's URI says.
+#[derive(Clone)]
+struct Connector {
+  /// Empty until the engine is found, where nobody said which.
+  engine: Arc<OnceCell<Endpoint>>,
 }
 
 impl Transport {
-  /// For the engine behind this unix socket, or for the one that is meant in these surroundings. Connects when first used.
-  pub fn new(socket: Option<PathBuf>, surroundings: Surroundings) -> Self {
+  /// For this engine, or for the one that is meant in these surroundings. Connects when first used.
+  pub fn new(engine: Option<Endpoint>, surroundings: Surroundings) -> Self {
+    let connector = Connector { engine: Arc::new(OnceCell::new_with(engine)) };
     let pool = HyperClient::builder(TokioExecutor::new())
       .pool_idle_timeout(POOL_IDLE)
       .pool_timer(TokioTimer::new())
-      .build(UnixConnector);
-    Self { socket: OnceCell::new_with(socket), surroundings, pool }
+      .build(connector.clone());
+    Self { connector, surroundings, pool }
   }
 
   /// Finds the engine, once; where there is none, the next call looks again. Nothing else may be called before.
   pub async fn locate(&self) -> Result<()> {
-    self.socket.get_or_try_init(|| locate::find(&self.surroundings)).await.map(drop)
+    self.connector.engine.get_or_try_init(|| locate::find(&self.surroundings)).await.map(drop)
   }
 
-  fn socket(&self) -> &Path {
-    self.socket.get().map_or(Path::new(DEFAULT_SOCKET), PathBuf::as_path)
+  /// What the process says.
+  pub const fn surroundings(&self) -> &Surroundings {
+    &self.surroundings
   }
 
-  /// The URI of a path on this engine, as the connector wants it.
-  pub fn uri(&self, path: &str) -> hyper::Uri {
-    hyperlocal::Uri::new(self.socket(), path).into()
+  /// The engine, once it was found.
+  pub fn engine(&self) -> Option<&Endpoint> {
+    self.connector.engine.get()
+  }
+
+  /// The URI of a path on this engine.
+  pub fn uri(path: &str) -> String {
+    format!("{AUTHORITY}{path}")
   }
 
   /// Sends a request on a pooled connection; resolves when the reply's head is there.
   pub async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>> {
     let what = format!("{} {}", request.method(), engine_path(request.uri()));
-    self.pool.request(request).await.map_err(|error| self.request_error(&what, error))
+    self
+      .pool
+      .request(request)
+      .await
+      .map_err(|error| own_error(&error).unwrap_or_else(|| self.broken_off(&what, error)))
   }
 
   /// A connection of its own, for a stream that will never be HTTP again.
-  pub async fn connect(&self) -> Result<UnixStream> {
-    match timeout(ENGINE_CONNECT_TIMEOUT, UnixStream::connect(self.socket())).await {
-      Ok(Ok(stream)) => Ok(stream),
-      Ok(Err(error)) => Err(unavailable(self.socket(), error)),
-      Err(_elapsed) => Err(fail!(
-        DockerUnavailable,
-        "Docker socket {} did not accept a connection within {} s; is the engine overloaded?",
-        self.socket().display(),
-        ENGINE_CONNECT_TIMEOUT.as_secs()
-      )),
-    }
+  pub async fn connect(&self) -> Result<Stream> {
+    self.connector.connect().await
   }
 
-  fn request_error(&self, what: &str, error: hyper_util::client::legacy::Error) -> Error {
-    match (error.is_connect(), io_error(&error)) {
-      (true, Some(io)) => unavailable(self.socket(), io),
-      (true, None) => {
-        fail!(DockerUnavailable, "Docker socket {} is not available: {error}.", self.socket().display())
-      }
-      (false, _) => own_error(&error).unwrap_or_else(|| {
-        fail!(
-          DockerApi,
-          "The Docker engine broke off {what} before it replied; it may or may not have acted on it."
-        )
-        .with_source(error)
-      }),
+  /// The error where a connection ended before the reply to `what` began.
+  pub fn broken_off(&self, what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    self.engine().and_then(|engine| engine.tls_error(&error)).unwrap_or_else(|| {
+      fail!(
+        DockerApi,
+        "The Docker engine broke off {what} before it replied; it may or may not have acted on it."
+      )
+      .with_source(error)
+    })
+  }
+}
+
+impl Connector {
+  async fn connect(&self) -> Result<Stream> {
+    match self.engine.get() {
+      Some(engine) => engine.connect().await,
+      None => Err(fail!(Internal, "A connection was wanted before the engine was looked for.")),
     }
+  }
+}
+
+impl Service<hyper::Uri> for Connector {
+  type Response = TokioIo<Stream>;
+  type Error = Error;
+  type Future = Pin<Box<dyn Future<Output = Result<Self::Response>> + Send>>;
+
+  fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<()>> {
+    Poll::Ready(Ok(()))
+  }
+
+  fn call(&mut self, _uri: hyper::Uri) -> Self::Future {
+    let connector = self.clone();
+    Box::pin(async move { connector.connect().await.map(TokioIo::new) })
   }
 }
 
@@ -98,41 +127,7 @@ fn engine_path(uri: &hyper::Uri) -> &str {
   uri.path_and_query().map_or("/", |path| path.as_str())
 }
 
-fn chain<'a>(
-  error: &'a (dyn std::error::Error + 'static),
-) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
-  std::iter::successors(Some(error), |error| error.source())
-}
-
-fn io_error(error: &(dyn std::error::Error + 'static)) -> Option<io::Error> {
-  let found = chain(error).find_map(|error| error.downcast_ref::<io::Error>())?;
-  Some(
-    found
-      .raw_os_error()
-      .map_or_else(|| io::Error::new(found.kind(), found.to_string()), io::Error::from_raw_os_error),
-  )
-}
-
-/// The error of a request body of ours (a caller's stream that failed), which hyper passes through.
+/// An error of ours, which hyper passes through: of a connection, or of a request's body (a caller's stream that failed).
 fn own_error(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
   chain(error).find_map(|error| error.downcast_ref::<Error>()).cloned()
-}
-
-fn unavailable(socket: &Path, error: io::Error) -> Error {
-  let shown = socket.display();
-  let message = match error.kind() {
-    io::ErrorKind::NotFound => format!(
-      "Docker socket {shown} does not exist. Start Docker, or pass socketPath with the path of the engine's socket."
-    ),
-    io::ErrorKind::ConnectionRefused => {
-      format!(
-        "Docker socket {shown} refuses connections: nothing listens on it. Start the engine, or pass another socketPath."
-      )
-    }
-    io::ErrorKind::PermissionDenied => format!(
-      "Docker socket {shown} may not be opened by this user. Run as a member of its group (usually \"docker\"), or pass another socketPath."
-    ),
-    _ => format!("Docker socket {shown} is not available: {error}."),
-  };
-  fail!(DockerUnavailable, "{message}").with_source(error)
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use sha2::{Digest, Sha256};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::carrier::Residency;
@@ -13,14 +13,13 @@ use super::event::{Events, Kind, millis};
 use super::host::{Host, OpenMark};
 use super::manifest::manifest;
 use super::network;
-use super::options::{Assurance, Options, Pull};
+use super::options::{Assurance, Options};
 use super::pool::{self, Pool};
 use super::spec::enforcement_gaps;
 use crate::cancel::Cancel;
 use crate::clock::now_ms;
 use crate::docker::Engine;
-use crate::docker::model::ImageInspection;
-use crate::error::{Error, Result, fail};
+use crate::error::{Result, fail};
 use crate::limits::MAX_STARTS;
 use crate::proxy::{Proxy, Resolver};
 use crate::random;
@@ -76,7 +75,10 @@ pub struct Core {
   manifest: serde_json::Value,
   fingerprint: OnceLock<String>,
   enforced: OnceCell<()>,
-  fetched: OnceCell<()>,
+  /// The image was fetched, where that is wanted.
+  pub fetched: OnceCell<()>,
+  /// Whoever fetches it again.
+  pub fetching: Mutex<()>,
 }
 
 impl Core {
@@ -109,6 +111,7 @@ impl Core {
       fingerprint: OnceLock::new(),
       enforced: OnceCell::new(),
       fetched: OnceCell::new(),
+      fetching: Mutex::default(),
     })
   }
 
@@ -178,43 +181,5 @@ impl Core {
       ))
     };
     self.enforced.get_or_try_init(ask).await.copied()
-  }
-
-  /// The image as it is now, fetched before if that is wanted. Concurrent runs share one fetch.
-  pub async fn image(&self, cancel: &Cancel) -> Result<ImageInspection> {
-    let name = &self.options.image;
-    self.fetched.get_or_try_init(|| self.fetch_image(cancel)).await?;
-    let mut found = self.engine.inspect_image(name).await;
-    if self.options.pull != Pull::Never && found.as_ref().is_err_and(Error::is_not_found) {
-      // It was there, and was removed since.
-      self.pull(cancel).await?;
-      found = self.engine.inspect_image(name).await;
-    }
-    match found {
-      Err(absent) if absent.is_not_found() => Err(fail!(
-        ImageMissing,
-        "Image {name} is not on the Docker engine. Run \"docker pull {name}\", or pass another image."
-      )),
-      found => found,
-    }
-  }
-
-  async fn fetch_image(&self, cancel: &Cancel) -> Result<()> {
-    let name = &self.options.image;
-    match self.options.pull {
-      Pull::Never => Ok(()),
-      Pull::Always => self.pull(cancel).await,
-      Pull::Missing => match self.engine.inspect_image(name).await {
-        Err(absent) if absent.is_not_found() => self.pull(cancel).await,
-        found => found.map(drop),
-      },
-    }
-  }
-
-  async fn pull(&self, cancel: &Cancel) -> Result<()> {
-    let (image, begun) = (&self.options.image, Instant::now());
-    self.engine.pull_image(image, cancel).await?;
-    self.events.emit(None, || Kind::ImagePulled { image: image.clone(), duration_ms: millis(begun) });
-    Ok(())
   }
 }

@@ -15,6 +15,7 @@ mod connect;
 pub mod core;
 mod create;
 pub mod event;
+mod fetch;
 mod heartbeat;
 mod host;
 mod images;

@@ -34,27 +34,38 @@ fn home(current: Option<&str>, contexts: &[(&str, &str)]) -> TempDir {
   home
 }
 
+/// A unix socket's path, or a TCP address with what is spoken there.
+async fn found(surroundings: &Surroundings) -> String {
+  match find(surroundings).await.unwrap() {
+    Endpoint::Unix(path) => text(&path).to_owned(),
+    Endpoint::Tcp(address, None) => format!("{address} plain"),
+    Endpoint::Tcp(address, Some(_)) => format!("{address} TLS"),
+  }
+}
+
 async fn refused(surroundings: &Surroundings) -> (ErrorCode, String) {
   let error = find(surroundings).await.unwrap_err();
   (error.code(), error.message().to_owned())
 }
 
 #[tokio::test]
-async fn an_address_is_a_unix_socket_or_refused_with_what_to_do() {
+async fn an_address_is_an_engines_or_refused_with_what_to_do() {
   for (address, path) in [
     ("unix:///p", "/p"),
     ("unix://p", "p"),
     ("/p", "/p"),
     ("unix:///with a space/d.sock", "/with a space/d.sock"),
+    // Named like this, it is without TLS.
+    ("tcp://10.0.0.1:2375", "tcp://10.0.0.1:2375 plain"),
   ] {
-    assert_eq!(find(&around(&[("DOCKER_HOST", address)])).await.unwrap(), Path::new(path), "{address}");
+    assert_eq!(found(&around(&[("DOCKER_HOST", address)])).await, path, "{address}");
   }
   for (address, code, words) in [
-    ("tcp://10.0.0.1:2376", ErrorCode::Unsupported, "over TCP"),
-    ("https://10.0.0.1:2376", ErrorCode::Unsupported, "over TCP"),
+    ("https://10.0.0.1:2376", ErrorCode::Unsupported, "Use that, and DOCKER_TLS_VERIFY=1"),
+    ("tcp://10.0.0.1:2376/path", ErrorCode::ConfigInvalid, "nothing behind it"),
     ("ssh://me@host", ErrorCode::Unsupported, "ssh -nNT -L"),
-    ("npipe:////./pipe/docker_engine", ErrorCode::Unsupported, "only unix sockets"),
-    ("fd://", ErrorCode::Unsupported, "only unix sockets"),
+    ("npipe:////./pipe/docker_engine", ErrorCode::Unsupported, "only unix sockets and TCP ports"),
+    ("fd://", ErrorCode::Unsupported, "only unix sockets and TCP ports"),
     ("unix://", ErrorCode::ConfigInvalid, "DOCKER_HOST was \"unix://\""),
     ("docker.sock", ErrorCode::ConfigInvalid, "may be unix://"),
     ("gopher://x", ErrorCode::ConfigInvalid, "may be unix://"),
@@ -80,7 +91,7 @@ async fn docker_host_comes_before_the_context_and_the_context_before_the_usual_p
     (&[("DOCKER_CONFIG", text(&config))], "/of/the/context"),
   ];
   for (variables, path) in cases {
-    assert_eq!(find(&around(variables)).await.unwrap(), Path::new(path), "{variables:?}");
+    assert_eq!(found(&around(variables)).await, path, "{variables:?}");
   }
 }
 
@@ -104,6 +115,94 @@ async fn a_context_that_cannot_be_used_is_an_error_and_nothing_else_is_taken() {
   assert!(message.contains("config.json cannot be read"), "{message}");
 }
 
+/// A folder with one certificate that is nobody's (made by `openssl req -x509 -newkey ed25519 -days 36500`).
+fn certificates(at: &Path) {
+  fs::create_dir_all(at).unwrap();
+  fs::write(at.join("ca.pem"), CA).unwrap();
+}
+
+const CA: &str = include_str!("ca.pem");
+
+#[tokio::test]
+async fn tls_is_asked_for_as_dockers_command_line_has_it() {
+  let home = home(None, &[]);
+  let folder = home.path().join("certificates");
+  let (host, verify) = (("DOCKER_HOST", "tcp://h:1"), ("DOCKER_TLS_VERIFY", "1"));
+  let path = ("DOCKER_CERT_PATH", text(&folder));
+  let (code, message) = refused(&around(&[host, verify, path])).await;
+  assert_eq!(code, ErrorCode::ConfigInvalid);
+  assert!(message.contains("certificates/ca.pem") && message.contains("DOCKER_CERT_PATH"), "{message}");
+  certificates(&folder);
+  assert_eq!(found(&around(&[host, verify, path])).await, "tcp://h:1 TLS");
+  // Docker's own folder where none is named.
+  let at_home = ("HOME", text(home.path()));
+  assert!(refused(&around(&[host, verify, at_home])).await.1.contains(".docker/ca.pem"));
+  certificates(&home.path().join(".docker"));
+  assert_eq!(found(&around(&[host, verify, at_home])).await, "tcp://h:1 TLS");
+  // Of a socket nothing is asked.
+  assert_eq!(found(&around(&[("DOCKER_HOST", "unix:///p"), verify])).await, "/p");
+  // What is between with and without.
+  let (code, message) = refused(&around(&[host, ("DOCKER_TLS", "1"), path])).await;
+  assert_eq!(
+    (code, message.contains("Set DOCKER_TLS_VERIFY=1")),
+    (ErrorCode::Unsupported, true),
+    "{message}"
+  );
+  let (code, message) = refused(&around(&[host, path])).await;
+  assert_eq!(
+    (code, message.contains("or unset DOCKER_CERT_PATH")),
+    (ErrorCode::ConfigInvalid, true),
+    "{message}"
+  );
+}
+
+#[tokio::test]
+async fn a_file_of_tls_that_cannot_be_used_is_named() {
+  let folder = TempDir::new().unwrap();
+  certificates(folder.path());
+  let variables =
+    [("DOCKER_HOST", "tcp://h:1"), ("DOCKER_TLS_VERIFY", "1"), ("DOCKER_CERT_PATH", text(folder.path()))];
+  let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+  let cases: [(&[(&str, &str)], &str); 6] = [
+    (&[("cert.pem", CA)], "There is no"),
+    (&[("key.pem", key)], "There is no"),
+    (&[("cert.pem", CA), ("key.pem", "")], "key.pem cannot be used"),
+    (&[("cert.pem", CA), ("key.pem", key)], "key.pem cannot be used"),
+    (&[("cert.pem", "nothing"), ("key.pem", key)], "cert.pem cannot be used"),
+    (&[("ca.pem", "nothing")], "ca.pem cannot be used"),
+  ];
+  for (files, words) in cases {
+    for name in ["cert.pem", "key.pem"] {
+      fs::remove_file(folder.path().join(name)).ok();
+    }
+    for (name, contents) in files {
+      fs::write(folder.path().join(name), contents).unwrap();
+    }
+    let (code, message) = refused(&around(&variables)).await;
+    assert_eq!(code, ErrorCode::ConfigInvalid, "{message}");
+    assert!(message.contains(words) && message.contains("DOCKER_CERT_PATH"), "{message}");
+  }
+}
+
+#[tokio::test]
+async fn a_context_at_a_tcp_port_needs_its_certificates() {
+  let home = home(Some("far"), &[("far", "tcp://h:2376")]);
+  let at_home = around(&[("HOME", text(home.path()))]);
+  let (code, message) = refused(&at_home).await;
+  assert_eq!(code, ErrorCode::Unsupported);
+  assert!(message.contains("set DOCKER_HOST=tcp://h:2376 if you mean it"), "{message}");
+  let contexts = home.path().join(".docker/contexts");
+  let hash = hex::encode(Sha256::digest(b"far"));
+  certificates(&contexts.join("tls").join(&hash).join("docker"));
+  assert_eq!(found(&at_home).await, "tcp://h:2376 TLS");
+  let meta = contexts.join("meta").join(&hash).join("meta.json");
+  let skipping = fs::read_to_string(&meta).unwrap().replace("false", "true");
+  fs::write(&meta, skipping).unwrap();
+  let (code, message) = refused(&at_home).await;
+  assert_eq!(code, ErrorCode::Unsupported);
+  assert!(message.contains("docker context update far --docker"), "{message}");
+}
+
 #[tokio::test]
 async fn the_first_usual_place_that_listens_is_taken() {
   let home = home(Some(NO_CONTEXT), &[]);
@@ -111,7 +210,7 @@ async fn the_first_usual_place_that_listens_is_taken() {
   let surroundings = around(&[("HOME", text(home.path())), ("XDG_RUNTIME_DIR", text(runtime.path()))]);
   // The machine's own engine, where there is one, comes first.
   if listens(Path::new(DEFAULT_SOCKET)).await.is_ok() {
-    assert_eq!(find(&surroundings).await.unwrap(), Path::new(DEFAULT_SOCKET));
+    assert_eq!(found(&surroundings).await, DEFAULT_SOCKET);
     return;
   }
   // A plain file, a socket that nobody listens on and a link that leads nowhere are passed over.
@@ -135,5 +234,5 @@ async fn the_first_usual_place_that_listens_is_taken() {
   fs::create_dir_all(home.path().join(".config/colima/default")).unwrap();
   let colima = home.path().join(".config/colima/default/docker.sock");
   let _listening = UnixListener::bind(&colima).unwrap();
-  assert_eq!(find(&surroundings).await.unwrap(), colima);
+  assert_eq!(found(&surroundings).await, text(&colima));
 }

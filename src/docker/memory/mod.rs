@@ -29,6 +29,7 @@ use super::engine::{ArchiveBody, ByteStream, Engine, EngineKind, ExecOutput, Exe
 use super::model::{
   ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedImage, Network,
 };
+use super::pull::Told;
 use crate::cancel::Cancel;
 use crate::error::{Result, fail};
 use crate::limits::{MAX_ARCHIVE_BYTES, MAX_PATH_BYTES};
@@ -174,7 +175,7 @@ impl Engine for MemoryEngine {
     self.with("inspectImage", |state| Ok(state.image(image)?.inspection()))
   }
 
-  async fn pull_image(&self, image: &str, cancel: &Cancel) -> Result<()> {
+  async fn pull_image(&self, image: &str, _told: Told<'_>, cancel: &Cancel) -> Result<()> {
     cancel.check(&format!("Pulling image {image}"))?;
     self.with("pullImage", |state| {
       state.pull(image);

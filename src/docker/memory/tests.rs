@@ -524,13 +524,13 @@ async fn images_come_and_go() {
     assert_eq!(engine.inspect_image(name).await.unwrap().id, alpine.id, "{name}");
   }
   assert_eq!(code(engine.inspect_image("localhost:5000/mine").await), ErrorCode::NotFound);
-  engine.pull_image("localhost:5000/mine", &Cancel::new()).await.unwrap();
+  engine.pull_image("localhost:5000/mine", &|_progress| (), &Cancel::new()).await.unwrap();
   let mine = engine.inspect_image("localhost:5000/mine:latest").await.unwrap();
   engine.remove_image(&mine.id).await.unwrap();
   assert_eq!(code(engine.remove_image(&mine.id).await), ErrorCode::NotFound);
   let cancelled = Cancel::new();
   cancelled.cancel();
-  assert_eq!(code(engine.pull_image("other", &cancelled).await), ErrorCode::Cancelled);
+  assert_eq!(code(engine.pull_image("other", &|_progress| (), &cancelled).await), ErrorCode::Cancelled);
   assert_eq!(code(engine.inspect_image("other").await), ErrorCode::NotFound);
 }
 

@@ -19,6 +19,7 @@ use self::answers::{Created, MadeNetwork, parsed, rubbish};
 use super::container::has_label;
 use super::engine::{ArchiveBody, ByteStream, Engine, EngineKind, ExecOutput, ExecRequest};
 use super::model::{ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, Network};
+use super::pull::Told;
 use super::time::seconds_of;
 use crate::cancel::Cancel;
 use crate::error::{Result, fail};
@@ -222,7 +223,7 @@ impl Engine for OwnEngine {
     parsed("inspectImage", self.client.call("inspectImage", json!([image])).await?)
   }
 
-  async fn pull_image(&self, image: &str, cancel: &Cancel) -> Result<()> {
+  async fn pull_image(&self, image: &str, _told: Told<'_>, cancel: &Cancel) -> Result<()> {
     self.lacks(&format!("Pulling image {image}"), "pullImage")?;
     cancel.guard(&format!("Pulling image {image}"), self.done("pullImage", json!([image]))).await
   }

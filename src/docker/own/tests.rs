@@ -200,7 +200,10 @@ async fn enforcement_needs_what_only_some_clients_can_tell() {
   }
   let (engine, _) = engine(Fake::default());
   assert_eq!(engine.inspect_image("i").await.unwrap().id, "");
-  assert_eq!(refusal(engine.pull_image("i", &Cancel::new()).await).0, ErrorCode::Unsupported);
+  assert_eq!(
+    refusal(engine.pull_image("i", &|_progress| (), &Cancel::new()).await).0,
+    ErrorCode::Unsupported
+  );
 }
 
 #[tokio::test]

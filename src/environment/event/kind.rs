@@ -10,8 +10,20 @@ pub enum Kind {
   ImagePulled {
     /// Its name, as the options have it.
     image: String,
+    /// Bytes that came from the registry, where the client tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
     /// How long that took.
     duration_ms: u64,
+  },
+  /// The image is being fetched.
+  ImageProgress {
+    /// Its name, as the options have it.
+    image: String,
+    /// Bytes that came so far.
+    bytes: u64,
+    /// Bytes of the layers whose size is known by now.
+    total_bytes: u64,
   },
   /// An attempt to use the resident transport failed, and `auto` goes on with the other one.
   TransportFallback {

@@ -8,7 +8,13 @@ pub fn sentence(kind: &Kind, run: Option<&str>) -> String {
   // A container that is swept may be of no run that is on record.
   let run = run.map_or_else(|| "no run".to_owned(), |run| format!("run {}", shown(run)));
   match kind {
-    Kind::ImagePulled { image, duration_ms } => format!("Image {image} was pulled in {duration_ms} ms."),
+    Kind::ImagePulled { image, bytes, duration_ms } => {
+      let bytes = bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
+      format!("Image {image} was pulled in {duration_ms} ms{bytes}.")
+    }
+    Kind::ImageProgress { image, bytes, total_bytes } => {
+      format!("Image {image} is being pulled: {bytes} of {total_bytes} bytes that are known of by now.")
+    }
     Kind::TransportFallback { reason } => {
       format!("The resident transport failed for {run}, docker exec takes its place: {reason}")
     }

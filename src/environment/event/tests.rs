@@ -113,8 +113,16 @@ fn what_is_of_no_run_as_json() {
   let (id, code, duration_ms) = ("abc".to_owned(), "DOCKER_API", 7);
   let table = [
     (
-      told(Kind::ImagePulled { image: "i".to_owned(), duration_ms }, None),
+      told(Kind::ImagePulled { image: "i".to_owned(), bytes: None, duration_ms }, None),
       json!({ "type": "image_pulled", "image": "i", "durationMs": 7, "message": "Image i was pulled in 7 ms." }),
+    ),
+    (
+      told(Kind::ImagePulled { image: "i".to_owned(), bytes: Some(9), duration_ms }, None),
+      json!({ "type": "image_pulled", "image": "i", "bytes": 9, "durationMs": 7, "message": "Image i was pulled in 7 ms, 9 bytes." }),
+    ),
+    (
+      told(Kind::ImageProgress { image: "i".to_owned(), bytes: 4, total_bytes: 9 }, None),
+      json!({ "type": "image_progress", "image": "i", "bytes": 4, "totalBytes": 9, "message": "Image i is being pulled: 4 of 9 bytes that are known of by now." }),
     ),
     (
       told(

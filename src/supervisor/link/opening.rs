@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
@@ -15,6 +14,7 @@ use crate::awake::within;
 use crate::cancel::Cancel;
 use crate::docker::attach::AttachRead;
 use crate::docker::client::Client;
+use crate::docker::connection::WriteHalf;
 use crate::error::{Error, ErrorCode, Result, fail};
 use crate::random;
 use crate::supervisor::volume::PROGRAM;
@@ -149,7 +149,7 @@ impl<'a> Attempt<'a> {
   }
 
   /// Starts the tasks of a stream.
-  fn begin(&self, read: AttachRead, write: OwnedWriteHalf) -> (Life, oneshot::Receiver<Result<Welcome>>) {
+  fn begin(&self, read: AttachRead, write: WriteHalf) -> (Life, oneshot::Receiver<Result<Welcome>>) {
     let (tell, told) = oneshot::channel();
     let shared = Arc::new(Shared {
       encoder: Encoder::new(self.key, self.identity.fence),

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+use crate::docker::connection::WriteHalf;
 use crate::supervisor::wire::WireError;
 
 /// With so many bytes waiting nothing more is taken. One frame of at most 1.3 MiB may be above it.
@@ -25,7 +25,7 @@ const MAX_LAZY: usize = 64;
 /// The writing end of a stream and what waits for it.
 pub struct Outgoing {
   /// `None` once closed.
-  write: Mutex<Option<Arc<OwnedWriteHalf>>>,
+  write: Mutex<Option<Arc<WriteHalf>>>,
   queue: Mutex<Queue>,
   /// There is something for the writing task.
   work: Notify,
@@ -64,7 +64,7 @@ pub enum Pushed {
 
 impl Outgoing {
   /// Frames for this stream.
-  pub fn new(write: OwnedWriteHalf) -> Self {
+  pub fn new(write: WriteHalf) -> Self {
     let write = Mutex::new(Some(Arc::new(write)));
     Self { write, queue: Mutex::default(), work: Notify::new(), room: Notify::new() }
   }
@@ -196,7 +196,7 @@ impl Outgoing {
     queue.tidy();
   }
 
-  fn write_half(&self) -> MutexGuard<'_, Option<Arc<OwnedWriteHalf>>> {
+  fn write_half(&self) -> MutexGuard<'_, Option<Arc<WriteHalf>>> {
     // As below.
     self.write.lock().unwrap_or_else(PoisonError::into_inner)
   }

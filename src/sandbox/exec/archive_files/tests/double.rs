@@ -11,7 +11,7 @@ use crate::docker::memory::{MemoryEngine, MemoryOptions};
 use crate::docker::model::{
   ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, Network,
 };
-use crate::docker::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest};
+use crate::docker::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Told};
 use crate::error::Result;
 
 /// How `realpath` deviates.
@@ -156,8 +156,8 @@ impl Engine for Double {
     self.inner.inspect_image(image).await
   }
 
-  async fn pull_image(&self, image: &str, cancel: &Cancel) -> Result<()> {
-    self.inner.pull_image(image, cancel).await
+  async fn pull_image(&self, image: &str, told: Told<'_>, cancel: &Cancel) -> Result<()> {
+    self.inner.pull_image(image, told, cancel).await
   }
 
   async fn remove_image(&self, id: &str) -> Result<()> {

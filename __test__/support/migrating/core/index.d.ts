@@ -1,0 +1,1 @@
+export declare class ConflictError extends Error {}
