@@ -107,13 +107,26 @@ function listen(signal, token) {
     signal.addEventListener('abort', found.cancel, { once: true })
     listening.set(signal, found)
   }
-  const { tokens, cancel } = found
-  tokens.add(token)
+  found.tokens.add(token)
+  return forgetting(new WeakRef(signal), token)
+}
+
+/**
+ * Whoever waits for its handle to be collected is a root of the collector, and the application's listeners on the signal
+ * may mention what has that handle. A function of its own, since the functions of one scope keep all alive that any of them
+ * mentions.
+ * @param {WeakRef<AbortSignal>} reference
+ * @param {CancelToken} token
+ */
+function forgetting(reference, token) {
   return () => {
-    tokens.delete(token)
-    if (tokens.size > 0 || listening.get(signal)?.tokens !== tokens) return
+    const signal = reference.deref()
+    const found = signal && listening.get(signal)
+    if (!found) return
+    found.tokens.delete(token)
+    if (found.tokens.size > 0) return
     listening.delete(signal)
-    signal.removeEventListener('abort', cancel)
+    signal.removeEventListener('abort', found.cancel)
   }
 }
 

@@ -14,7 +14,7 @@ const { copyBytes } = require('./bytes.cjs')
 /** Handles whose end somebody waits for: without another reference they would be collected, and their commands killed. */
 const awaited = new Set()
 
-/** A stream that nobody has any more needs its signal no more. */
+/** A handle that nobody has any more, neither by its stream nor by an iterator or result of it, needs its signal no more. */
 const forgotten = new FinalizationRegistry(forget => /** @type {() => void} */ (forget)())
 
 /**
@@ -43,7 +43,7 @@ function iterate(target, native, heard, shape, fault = {}) {
     },
   }
   Object.defineProperty(target, Symbol.asyncIterator, { value: () => iterator })
-  forgotten.register(target, heard.forget)
+  forgotten.register(native, heard.forget)
   return /** @type {T & AsyncIterable<Item>} */ (target)
 }
 
