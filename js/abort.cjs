@@ -40,14 +40,15 @@ function isSignal(value) {
  * Runs a native call that the signal cancels. The listener is removed however the call ends.
  * @template T
  * @param {NativeBinding} binding
+ * @param {object} handle whose method is called
  * @param {unknown} value the caller's signal, unchecked
  * @param {string} what for messages: what is cancelled
  * @param {(token: CancelToken | undefined) => T | Promise<T>} call
  */
-async function withSignal(binding, value, what, call) {
+async function withSignal(binding, handle, value, what, call) {
   const heard = hear(binding, value, what)
   try {
-    return await settle(() => call(heard.token))
+    return await settle(handle, () => call(heard.token))
   } catch (error) {
     throw heard.explained(error)
   } finally {
@@ -112,9 +113,9 @@ function listen(signal, token) {
 }
 
 /**
- * Whoever waits for its handle to be collected is a root of the collector, and the application's listeners on the signal
- * may mention what has that handle. A function of its own, since the functions of one scope keep all alive that any of them
- * mentions.
+ * What is to be done when a handle is collected is itself never collected before, and the application's listeners on the
+ * signal may mention what has that handle: so this holds no signal. A function of its own, since the functions of one scope
+ * keep all alive that any of them mentions.
  * @param {WeakRef<AbortSignal>} reference
  * @param {CancelToken} token
  */
