@@ -207,6 +207,9 @@ export interface LimitOptions {
  * Options of `createDockerSandboxEnvironment`. They are read once and checked when the environment is created; a wrong
  * or unknown one is `CONFIG_INVALID`. What bounds or permits is in the manifest and so in its fingerprint; `transport`,
  * `pool`, `socketPath`, the stores, callbacks, and the values (not the names) of `env` are not.
+ *
+ * Stores, a client and callbacks of the application's own are let go with the environment, its sessions, their processes and
+ * streams, and the calls of those that are under way. They may refer to any of these.
  */
 export interface EnvironmentOptions {
   /** Id of the environment, part of the run's binding. Default `"docker-sandbox"`. */
@@ -306,8 +309,7 @@ export interface EnvironmentOptions {
   pool?: { size: number }
   /**
    * Told what happens, a little after it did. What it throws or rejects with is ignored. While it or anything else keeps
-   * the thread busy, 1,024 events wait; the number of those left out is `dropped` in the next. It keeps no process alive,
-   * and is let go with the environment and its sessions.
+   * the thread busy, 1,024 events wait; the number of those left out is `dropped` in the next. It keeps no process alive.
    */
   onEvent?: (event: SandboxEvent) => unknown
 }
@@ -1059,6 +1061,10 @@ export interface LeaseRecord {
  * checked: type, whole numbers from 0 to 2⁵³ − 1, the key or owner that was asked for) is `CONFIG_INVALID`. One that does
  * not come within 7 s is `TIMEOUT`. In a process or worker that is ending it is `RELEASED`. A store does not keep the
  * process alive, except while the application waits for a call that needs it; at most 256 calls are under way at a time.
+ *
+ * Keep a session until it is released. One that was not, and that nothing refers to any more, goes on holding its run while
+ * something else refers to the store; where nothing does, each heartbeat is `RELEASED`, and after 20 s of silence another
+ * may take the run over.
  */
 export interface LeaseStore {
   /** The record, if there is one; `null` counts as none too. One that cannot be read is an error, never no record. */

@@ -4,10 +4,9 @@ import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { createDockerSandboxEnvironment, createMemoryDockerClient } from '../index.js'
 import { failure, fakeBinding } from './support/fake-binding.mjs'
+import { collectGarbage } from './support/garbage.mjs'
 import { eventually } from './support/wait.mjs'
 
 const require = createRequire(import.meta.url)
@@ -182,13 +181,6 @@ test('events that find the queue full are counted in the next that is told', asy
   assert.equal(heard.length + dropped, calls + 3)
   assert.ok(heard.findIndex(event => event.dropped) >= 1_024)
 })
-
-/** Collects what nobody refers to, under Node and Bun. */
-function collectGarbage() {
-  if (process.versions.bun) return globalThis.Bun.gc(true)
-  setFlagsFromString('--expose-gc')
-  return runInNewContext('gc')()
-}
 
 test('an environment goes although its listener mentions it, and what the native part called goes with it', async () => {
   const native = require('../binding.cjs')

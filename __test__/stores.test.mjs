@@ -5,14 +5,13 @@ import { mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileS
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import {
   createFileLeaseStore,
   createFileSnapshotStore,
   createMemoryLeaseStore,
   createMemorySnapshotStore,
 } from '../index.js'
+import { collectGarbage } from './support/garbage.mjs'
 import { bytesOf, environment, failureOf, meta, piecesOf, record, temporaryDirectory } from './support/stores.mjs'
 
 const root = temporaryDirectory()
@@ -230,10 +229,9 @@ test('links in the places of files are not followed', async () => {
  * steps, the second of which comes in a later turn of the event loop.
  */
 async function collect() {
-  const gc = globalThis.Bun ? () => globalThis.Bun.gc(true) : (setFlagsFromString('--expose-gc'), runInNewContext('gc'))
-  gc()
+  collectGarbage()
   await setImmediate()
-  gc()
+  collectGarbage()
 }
 
 test('64 MiB go in and out of a file store without growing memory', async () => {

@@ -40,14 +40,15 @@ function isSignal(value) {
  * Runs a native call that the signal cancels. The listener is removed however the call ends.
  * @template T
  * @param {NativeBinding} binding
+ * @param {object} handle whose method is called
  * @param {unknown} value the caller's signal, unchecked
  * @param {string} what for messages: what is cancelled
  * @param {(token: CancelToken | undefined) => T | Promise<T>} call
  */
-async function withSignal(binding, value, what, call) {
+async function withSignal(binding, handle, value, what, call) {
   const heard = hear(binding, value, what)
   try {
-    return await settle(() => call(heard.token))
+    return await settle(handle, () => call(heard.token))
   } catch (error) {
     throw heard.explained(error)
   } finally {
@@ -107,13 +108,26 @@ function listen(signal, token) {
     signal.addEventListener('abort', found.cancel, { once: true })
     listening.set(signal, found)
   }
-  const { tokens, cancel } = found
-  tokens.add(token)
+  found.tokens.add(token)
+  return forgetting(new WeakRef(signal), token)
+}
+
+/**
+ * What is to be done when a handle is collected is itself never collected before, and the application's listeners on the
+ * signal may mention what has that handle: so this holds no signal. A function of its own, since the functions of one scope
+ * keep all alive that any of them mentions.
+ * @param {WeakRef<AbortSignal>} reference
+ * @param {CancelToken} token
+ */
+function forgetting(reference, token) {
   return () => {
-    tokens.delete(token)
-    if (tokens.size > 0 || listening.get(signal)?.tokens !== tokens) return
+    const signal = reference.deref()
+    const found = signal && listening.get(signal)
+    if (!found) return
+    found.tokens.delete(token)
+    if (found.tokens.size > 0) return
     listening.delete(signal)
-    signal.removeEventListener('abort', cancel)
+    signal.removeEventListener('abort', found.cancel)
   }
 }
 

@@ -30,9 +30,9 @@ async function upload(sink, source) {
     for await (const piece of source) {
       if (!isBytes(piece)) throw invalid('A piece of the archive', piece, 'a Uint8Array')
       const bytes = bytesOf(piece, 'A piece of the archive')
-      if (bytes.length > 0 && !unwrap(() => sink.push(bytes))) await settle(() => sink.room())
+      if (bytes.length > 0 && !unwrap(() => sink.push(bytes))) await settle(sink, () => sink.room())
     }
-    await settle(() => sink.finish())
+    await settle(sink, () => sink.finish())
   } catch (error) {
     // Without this, half an archive would look to the engine like one that is slow to come.
     sink.abort()
@@ -62,7 +62,7 @@ function download(open) {
       try {
         source ??= unwrap(open)
         const from = source
-        const value = await settle(() => from.next())
+        const value = await settle(from, () => from.next())
         return done || value === null ? end() : { value, done: false }
       } catch (error) {
         end()

@@ -7,6 +7,7 @@ const { hear, withSignal } = require('./abort.cjs')
 const { copyBytes } = require('./bytes.cjs')
 const { isStream } = require('./archive-stream.cjs')
 const { encodeStrictly } = require('./encode.cjs')
+const { keeping } = require('./lifetimes.cjs')
 const { nonEmptyString, optionalNumber, path: checkPath, strings } = require('./arguments.cjs')
 const { createProcess, createStream, endingOf } = require('./process.cjs')
 const { feed } = require('./streams.cjs')
@@ -29,7 +30,7 @@ function commands(binding, handle) {
       const { json, what, bytes, source } = readCommand(request, 'exec')
       const result = source
         ? await fedExec(binding, handle, { json, what, source, signal: request.signal })
-        : await withSignal(binding, request.signal, what, token => handle.exec(json, bytes, undefined, token))
+        : await withSignal(binding, handle, request.signal, what, token => handle.exec(json, bytes, undefined, token))
       const { stdout, stderr, truncated } = result
       return { ...endingOf(result), stdout, stderr, truncated }
     },
@@ -57,9 +58,9 @@ function commands(binding, handle) {
 async function fedExec(binding, handle, { json, what, source, signal }) {
   const heard = hear(binding, signal, what)
   const token = heard.token ?? new binding.CancelToken()
-  const pipe = new binding.InputPipe()
+  const pipe = keeping(new binding.InputPipe(), handle)
   try {
-    const running = settle(() => handle.exec(json, undefined, pipe, token))
+    const running = settle(handle, () => handle.exec(json, undefined, pipe, token))
     const feeding = feed(pipe, source, running).catch(error => {
       token.cancel()
       throw error
@@ -85,19 +86,20 @@ async function start(binding, handle, request, method) {
   const { json, what, bytes, source } = readCommand(request, method)
   const heard = hear(binding, request.signal, what)
   const isOpen = background && request.stdin === undefined
-  const pipe = source || isOpen ? new binding.InputPipe() : undefined
+  const pipe = source || isOpen ? keeping(new binding.InputPipe(), handle) : undefined
   try {
-    const native = await settle(() => handle.start(json, background, bytes, pipe, heard.token))
+    const native = await settle(handle, () => handle.start(json, background, bytes, pipe, heard.token))
+    keeping(native, handle)
     /** @type {import('./process.cjs').Fault} */
     const fault = {}
     if (pipe && source) {
       feed(
         pipe,
         source,
-        settle(() => native.result()),
+        settle(native, () => native.result()),
       ).catch(error => {
         fault.error = error
-        return settle(() => native.stop()).catch(() => undefined)
+        return settle(native, () => native.stop()).catch(() => undefined)
       })
     }
     return { native, heard, fault, pipe: isOpen ? pipe : undefined }

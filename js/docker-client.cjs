@@ -36,7 +36,7 @@ function createClient(binding, handle, registry) {
     async realpath(container, path) {
       const name = id(container)
       const where = containerPath(path)
-      return await settle(() => handle.realpath(name, where))
+      return await settle(handle, () => handle.realpath(name, where))
     },
   }
   registry.clients.set(client, handle)
@@ -49,22 +49,22 @@ function containers(handle) {
     /** @param {unknown} spec */
     async createContainer(spec) {
       const json = encodeStrictly(spec, 'The container spec')
-      return { Id: await settle(() => handle.createContainer(json)) }
+      return { Id: await settle(handle, () => handle.createContainer(json)) }
     },
     /** @param {unknown} container */
     async startContainer(container) {
       const name = id(container)
-      await settle(() => handle.startContainer(name))
+      await settle(handle, () => handle.startContainer(name))
     },
     /** @param {unknown} container */
     async inspectContainer(container) {
       const name = id(container)
-      return JSON.parse(await settle(() => handle.inspectContainer(name)))
+      return JSON.parse(await settle(handle, () => handle.inspectContainer(name)))
     },
     /** @param {unknown} container */
     async removeContainer(container) {
       const name = id(container)
-      await settle(() => handle.removeContainer(name))
+      await settle(handle, () => handle.removeContainer(name))
     },
     /**
      * @param {unknown} container
@@ -73,12 +73,12 @@ function containers(handle) {
     async killContainer(container, signal = 'SIGKILL') {
       const name = id(container)
       const signalName = nonEmptyString(signal, 'The signal')
-      await settle(() => handle.killContainer(name, signalName))
+      await settle(handle, () => handle.killContainer(name, signalName))
     },
     /** @param {unknown} label */
     async listContainers(label) {
       const filter = string(label, 'The label')
-      return JSON.parse(await settle(() => handle.listContainers(filter)))
+      return JSON.parse(await settle(handle, () => handle.listContainers(filter)))
     },
   }
 }
@@ -101,7 +101,7 @@ function archives(handle) {
         )
       if (!isBytes(tar)) throw invalid('The archive', tar, 'a Uint8Array or an async iterable of them')
       const bytes = copyBytes(tar, 'The archive')
-      await settle(() => handle.putArchive(name, where, bytes))
+      await settle(handle, () => handle.putArchive(name, where, bytes))
     },
     /**
      * @param {unknown} container
@@ -112,7 +112,7 @@ function archives(handle) {
       const name = id(container)
       const where = containerPath(path)
       const most = optionalNumber(maxOutputBytes, 'maxOutputBytes')
-      const { tar, statJson } = await settle(() => handle.getArchive(name, where, most))
+      const { tar, statJson } = await settle(handle, () => handle.getArchive(name, where, most))
       return { tar, stat: JSON.parse(statJson) }
     },
     /**
@@ -133,17 +133,17 @@ function archives(handle) {
 function imagesAndNetworks(handle) {
   return {
     async info() {
-      return JSON.parse(await settle(() => handle.info()))
+      return JSON.parse(await settle(handle, () => handle.info()))
     },
     /** @param {unknown} image */
     async inspectImage(image) {
       const name = nonEmptyString(image, 'The image')
-      return JSON.parse(await settle(() => handle.inspectImage(name)))
+      return JSON.parse(await settle(handle, () => handle.inspectImage(name)))
     },
     /** @param {unknown} image */
     async pullImage(image) {
       const name = nonEmptyString(image, 'The image')
-      await settle(() => handle.pullImage(name))
+      await settle(handle, () => handle.pullImage(name))
     },
     /**
      * @param {unknown} container
@@ -156,22 +156,22 @@ function imagesAndNetworks(handle) {
       const repository = string(repo, 'The repository')
       const tagName = string(tag, 'The tag')
       const json = labels === undefined ? undefined : encodeStrictly(labels, 'The labels')
-      return { Id: await settle(() => handle.commitContainer(name, repository, tagName, json)) }
+      return { Id: await settle(handle, () => handle.commitContainer(name, repository, tagName, json)) }
     },
     /** @param {unknown} image */
     async removeImage(image) {
       const name = id(image)
-      await settle(() => handle.removeImage(name))
+      await settle(handle, () => handle.removeImage(name))
     },
     /** @param {unknown} name */
     async createNetwork(name) {
       const wanted = nonEmptyString(name, 'The network name')
-      return JSON.parse(await settle(() => handle.createNetwork(wanted)))
+      return JSON.parse(await settle(handle, () => handle.createNetwork(wanted)))
     },
     /** @param {unknown} network */
     async removeNetwork(network) {
       const name = id(network)
-      await settle(() => handle.removeNetwork(name))
+      await settle(handle, () => handle.removeNetwork(name))
     },
   }
 }
@@ -191,7 +191,7 @@ function executor(binding, handle) {
     const { signal, ...request } = pickExecOptions(options)
     const json = encodeStrictly(checkExecOptions(request), 'exec')
     const what = `Exec in container ${quote(name)}`
-    const result = await withSignal(binding, signal, what, token => handle.exec(name, json, token))
+    const result = await withSignal(binding, handle, signal, what, token => handle.exec(name, json, token))
     const { exitCode, stdout, stderr, truncated, timedOut } = result
     return { exitCode, stdout, stderr, truncated, timedOut }
   }

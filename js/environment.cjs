@@ -18,20 +18,20 @@ const { createSession } = require('./session.cjs')
 function environmentMaker(binding, registry) {
   /** @param {unknown} options */
   return options => {
-    const { json, blobs, docker, leases, snapshots, listener, resolver } = readEnvironmentOptions(
+    const { json, blobs, docker, leases, snapshots, hear, resolver, keptBy } = readEnvironmentOptions(
       binding,
       options,
       registry,
     )
     const surroundings = JSON.stringify(surroundingsOf(binding))
     const handle = unwrap(() =>
-      binding.prepareEnvironment(json, blobs, docker, surroundings, leases, snapshots, listener?.hear, resolver),
+      binding.prepareEnvironment(json, blobs, docker, surroundings, leases, snapshots, hear, resolver),
     )
-    listener?.keptBy(handle)
+    keptBy(handle)
     const identity = identify(handle)
     const { manifest } = identity
     const close = async () => {
-      await settle(() => handle.close())
+      await settle(handle, () => handle.close())
     }
     return {
       manifest,
@@ -39,20 +39,20 @@ function environmentMaker(binding, registry) {
       async acquire(request) {
         const { json, runId, signal } = readAcquireRequest(request)
         const what = `Acquiring run ${quote(runId)}`
-        const native = await withSignal(binding, signal, what, token => handle.acquire(json, token))
-        listener?.keptBy(native)
+        const native = await withSignal(binding, handle, signal, what, token => handle.acquire(json, token))
+        keptBy(native)
         try {
           return createSession(binding, native, identity, registry)
         } catch (error) {
           // Nobody would get to know the session, so nobody could release it.
-          await native.release('failed').catch(() => undefined)
+          await settle(native, () => native.release('failed')).catch(() => undefined)
           throw error
         }
       },
       /** @param {unknown} [options] */
       async sweep(options) {
         const { signal } = readOptions(options, 'sweep', ['signal'])
-        return JSON.parse(await withSignal(binding, signal, 'The sweep', token => handle.sweep(token)))
+        return JSON.parse(await withSignal(binding, handle, signal, 'The sweep', token => handle.sweep(token)))
       },
       close,
       [Symbol.asyncDispose]: close,

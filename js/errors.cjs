@@ -3,6 +3,7 @@
 
 const { causeOf } = require('./causes.cjs')
 const { runtimeConflictError } = require('./conflict.cjs')
+const { hold, letGo } = require('./lifetimes.cjs')
 
 /** The public codes of `SandboxError`, in the order of the documentation. The core's list is the same plus `CONFLICT`. */
 const ERROR_CODES = Object.freeze(
@@ -133,22 +134,29 @@ function unwrap(call) {
 }
 
 /**
- * Calls a native function that answers later, and throws its failure.
+ * Calls a method of a native handle that answers later, and throws its failure. What of the application's the handle
+ * keeps lives until then, whoever holds the handle itself.
  * @template T
+ * @param {object} handle
  * @param {() => T | Promise<T>} call
  * @returns {Promise<Exclude<T, { failure: FailureData }>>}
  */
-async function settle(call) {
-  /** @type {any} */
-  let result
+async function settle(handle, call) {
+  const held = hold(handle)
   try {
-    result = await call()
-  } catch (error) {
-    throw internalError(error)
+    /** @type {any} */
+    let result
+    try {
+      result = await call()
+    } catch (error) {
+      throw internalError(error)
+    }
+    const failure = failureIn(result)
+    if (!failure) return result
+    throw failure.code === 'CONFLICT' ? await conflictError(failure.message) : sandboxError(failure)
+  } finally {
+    letGo(held)
   }
-  const failure = failureIn(result)
-  if (!failure) return result
-  throw failure.code === 'CONFLICT' ? await conflictError(failure.message) : sandboxError(failure)
 }
 
 module.exports = { ERROR_CODES, SandboxError, ConflictError, unwrap, settle }

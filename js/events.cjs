@@ -6,38 +6,25 @@ const { invalid } = require('./describe.cjs')
 /** @typedef {(event: unknown) => unknown} OnEvent */
 
 /**
- * Each application's listener lives as long as the handles that it was kept by. Only they hold it: the native part holds
- * what it calls for ever as a root of the collector, and a listener that mentions its environment would keep it alive.
- * @type {WeakMap<object, { onEvent: OnEvent }>}
- */
-const kept = new WeakMap()
-
-/**
- * What the native part calls with each event as JSON, and what keeps the listener behind it alive.
+ * What the native part calls with each event as JSON.
  * @param {unknown} onEvent the option, unchecked
+ * @param {import('./lifetimes.cjs').Weakly} weakly
  */
-function readListener(onEvent) {
+function readListener(onEvent, weakly) {
   if (onEvent === undefined) return undefined
   if (typeof onEvent !== 'function') throw invalid('Option onEvent', onEvent, 'a function')
-  const owner = { onEvent: /** @type {OnEvent} */ (onEvent) }
-  return {
-    hear: hearing(new WeakRef(owner)),
-    /** @param {object} handle */
-    keptBy(handle) {
-      kept.set(handle, owner)
-    },
-  }
+  return hearing(weakly(/** @type {OnEvent} */ (onEvent)))
 }
 
 /**
  * A function of its own, since the functions of one scope keep all alive that any of them mentions.
- * @param {WeakRef<{ onEvent: OnEvent }>} listener
+ * @param {WeakRef<OnEvent>} listener
  */
 function hearing(listener) {
   /** @param {string} json */
   return json => {
-    const owner = listener.deref()
-    if (owner) void tell(owner.onEvent, json)
+    const onEvent = listener.deref()
+    if (onEvent) void tell(onEvent, json)
   }
 }
 

@@ -6,6 +6,7 @@ const { invalid } = require('./describe.cjs')
 const { isPlainObject, read, unreadable } = require('./arguments.cjs')
 const { encodeOptions } = require('./encode.cjs')
 const { readListener } = require('./events.cjs')
+const { belongings } = require('./lifetimes.cjs')
 const { CLIENT_METHODS, OPTIONAL_METHODS, clientDispatch } = require('./own-client.cjs')
 const { resolverDispatch } = require('./own-resolver.cjs')
 const { leaseStoreDispatch, snapshotStoreDispatch } = require('./own-stores.cjs')
@@ -41,19 +42,22 @@ const SNAPSHOT_STORE_METHODS = ['load', 'save', 'remove']
 const OBJECT_OPTIONS = ['client', 'leaseStore', 'snapshotStore', 'onEvent', 'resolveHost']
 
 /**
- * What `prepareEnvironment` of the native part is called with.
+ * What `prepareEnvironment` of the native part is called with, and `keptBy`, which ties what of it is the application's to
+ * the handles that need it.
  * @param {import('./native.cjs').NativeBinding} binding
  * @param {unknown} options the user's, unchecked
  * @param {Registry} registry
  */
 function readEnvironmentOptions(binding, options, registry) {
   const { objects, rest } = split(options)
+  const { weakly, keptBy } = belongings()
   return {
     ...encodeOptions(rest),
-    listener: readListener(objects.onEvent),
-    resolver: readResolver(binding, objects.resolveHost),
+    keptBy,
+    hear: readListener(objects.onEvent, weakly),
+    resolver: readResolver(binding, objects.resolveHost, weakly),
     docker: ours(objects.client, 'client', registry.clients, CLIENT_METHODS, 'createNodeDockerClient()', client =>
-      ownClient(binding, client),
+      ownClient(binding, client, weakly),
     ),
     leases: ours(
       objects.leaseStore,
@@ -61,7 +65,7 @@ function readEnvironmentOptions(binding, options, registry) {
       registry.leaseStores,
       LEASE_STORE_METHODS,
       'createMemoryLeaseStore()',
-      store => unwrap(() => binding.jsLeaseStore(leaseStoreDispatch(store))),
+      store => unwrap(() => binding.jsLeaseStore(leaseStoreDispatch(weakly(store)))),
     ),
     snapshots: ours(
       objects.snapshotStore,
@@ -69,7 +73,7 @@ function readEnvironmentOptions(binding, options, registry) {
       registry.snapshotStores,
       SNAPSHOT_STORE_METHODS,
       'createMemorySnapshotStore()',
-      store => unwrap(() => binding.jsSnapshotStore(snapshotStoreDispatch(store))),
+      store => unwrap(() => binding.jsSnapshotStore(snapshotStoreDispatch(weakly(store)))),
     ),
   }
 }
@@ -96,8 +100,8 @@ function split(options) {
 }
 
 /**
- * The handle behind an object of ours, or a new one for an object of the application's own. That is not kept: it lives as
- * long as the environment, and keeps the object alive.
+ * The handle behind an object of ours, or a new one for an object of the application's own. That is not kept: the native
+ * part of the environment keeps what it needs of it.
  * @template {object} Handle
  * @param {unknown} value
  * @param {string} name of the option
@@ -123,18 +127,20 @@ function ours(value, name, known, methods, maker, wrap) {
 /**
  * @param {import('./native.cjs').NativeBinding} binding
  * @param {unknown} resolve
+ * @param {import('./lifetimes.cjs').Weakly} weakly
  */
-function readResolver(binding, resolve) {
+function readResolver(binding, resolve, weakly) {
   if (resolve === undefined) return undefined
   if (typeof resolve !== 'function') throw invalid('Option resolveHost', resolve, 'a function')
-  return unwrap(() => binding.jsResolver(resolverDispatch(/** @type {any} */ (resolve))))
+  return unwrap(() => binding.jsResolver(resolverDispatch(weakly(/** @type {any} */ (resolve)))))
 }
 
 /**
  * @param {import('./native.cjs').NativeBinding} binding
  * @param {object} client
+ * @param {import('./lifetimes.cjs').Weakly} weakly
  */
-function ownClient(binding, client) {
+function ownClient(binding, client, weakly) {
   const kind = read(client, 'kind', 'Option client.kind')
   if (kind !== 'node' && kind !== 'memory') throw invalid('Option client.kind', kind, '"node" or "memory"')
   const optional = OPTIONAL_METHODS.filter(method => {
@@ -144,7 +150,7 @@ function ownClient(binding, client) {
     }
     return member !== undefined
   })
-  return unwrap(() => binding.jsDockerClient(clientDispatch(client), kind === 'memory', optional))
+  return unwrap(() => binding.jsDockerClient(clientDispatch(weakly(client)), kind === 'memory', optional))
 }
 
 module.exports = { createRegistry, readEnvironmentOptions }

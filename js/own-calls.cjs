@@ -6,7 +6,7 @@ const { keepCause } = require('./causes.cjs')
 const { encodeStrictly } = require('./encode.cjs')
 
 /** @typedef {import('./native.cjs').OwnCall} OwnCall */
-/** @typedef {Record<string, (call: OwnCall) => Promise<void>>} Methods */
+/** Each calls the application's object. @typedef {Record<string, (own: any, call: OwnCall) => Promise<void>>} Methods */
 
 /** What the application's object threw or rejected with, in contrast to what we find wrong with its answers. */
 class OwnFailure extends Error {}
@@ -15,55 +15,72 @@ class OwnFailure extends Error {}
 const RESULT = 'its result'
 
 /**
- * What the native part calls an object of the application's own through.
+ * What the native part calls an object of the application's own through. Neither this nor `methods` may hold that object
+ * other than weakly; `lifetimes.cjs` says why.
  * @param {Side} side
+ * @param {WeakRef<object>} own
  * @param {Methods} methods
  * @returns {(call: OwnCall) => void} never throws: an exception there would end the process
  */
-const dispatcher = (side, methods) => call => {
-  run(side, methods, call).catch(() => undefined)
+const dispatcher = (side, own, methods) => call => {
+  run(side, own, methods, call).catch(() => undefined)
 }
 
 /**
- * Which of the application's objects is called: the option that it was passed as, what it is, and the code of a failure
- * that has none of its own.
+ * Which of the application's objects is called: the option that it was passed as, what it is, the code of a failure that
+ * has none of its own, and the methods that go on with what an earlier call gave, and do without the object.
  * @typedef {{
  *   option: string,
  *   what: 'store' | 'Docker client' | 'function',
  *   codeOf: (error: unknown) => string,
- *   nameOf?: (method: string) => string
+ *   nameOf?: (method: string) => string,
+ *   ongoing?: readonly string[]
  * }} Side
  */
 
 /**
  * @param {Side} side
+ * @param {WeakRef<object>} reference
  * @param {Methods} methods
  * @param {OwnCall} call
  */
-async function run(side, methods, call) {
+async function run(side, reference, methods, call) {
   const method = call.method()
+  const own = reference.deref()
   try {
-    await methods[method]?.(call)
+    if (own === undefined && !side.ongoing?.includes(method)) throw collected(side)
+    await methods[method]?.(own, call)
   } catch (error) {
-    refuse(call, side, side.nameOf?.(method) ?? `${side.option}.${method}()`, error)
+    refuse(call, own, side, side.nameOf?.(method) ?? `${side.option}.${method}()`, error)
   }
 }
 
+/** @param {Side} side */
+const collected = ({ what }) =>
+  new SandboxError(
+    'RELEASED',
+    `the application's own ${what} was collected, since nothing held its environment any more, nor a session or stream ` +
+      'of that. Keep a session until it is released.',
+  )
+
 /**
  * @param {OwnCall} call
+ * @param {object | undefined} own
  * @param {Side} side
  * @param {string} name
  * @param {unknown} error
  */
-function refuse(call, side, name, error) {
+function refuse(call, own, side, name, error) {
   const thrown = error instanceof OwnFailure ? error.cause : error
-  if (thrown instanceof SandboxError) {
-    call.refuse(thrown.code, `${name}: ${thrown.message}`, error === thrown ? NO_CAUSE : keepCause(thrown))
+  const isOurs = thrown instanceof SandboxError
+  const cause = own === undefined || (isOurs && error === thrown) ? NO_CAUSE : keepCause(own, thrown)
+  if (isOurs) {
+    call.refuse(thrown.code, `${name}: ${thrown.message}`, cause)
     return
   }
   // What it says may be a secret, such as the address of a database with its password.
   const message = `${name} of the application's own ${side.what} failed${kindOf(thrown)}; the cause is what it failed with.`
-  call.refuse(side.codeOf(thrown), message, keepCause(thrown))
+  call.refuse(side.codeOf(thrown), message, cause)
 }
 
 /** No error is kept under this number. */

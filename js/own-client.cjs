@@ -21,6 +21,8 @@ const ANSWERING =
   'createContainer inspectContainer listContainers realpath commitContainer createNetwork info inspectImage'.split(' ')
 const SILENT = 'startContainer removeContainer killContainer removeImage removeNetwork pullImage'.split(' ')
 
+/** @typedef {import('./own-calls.cjs').Methods} Methods */
+
 /** @type {import('./own-calls.cjs').Side} */
 const CLIENT = { option: 'client', what: 'Docker client', codeOf }
 
@@ -40,57 +42,77 @@ function codeOf(error) {
   }
 }
 
-/**
- * What the native part calls a Docker client of the application's own through.
- * @param {any} client its methods were looked at; they are called as methods, since applications write classes
- */
-function clientDispatch(client) {
-  /** Of commands that run, by the number of their call. @type {Map<number, AbortController>} */
-  const running = new Map()
-  /** @type {import('./own-calls.cjs').Methods} */
-  const methods = {
-    async putArchive(call) {
-      const [id, path] = argumentsOf(call)
-      const tar = await bytesOf(download(() => /** @type {import('./native.cjs').ArchiveDownload} */ (call.tar())))
-      await theirs(() => client.putArchive(id, path, tar))
-      answer(call, null)
-    },
-    async getArchive(call) {
-      const [id, path, maxOutputBytes] = argumentsOf(call)
-      const found = await theirs(() => client.getArchive(id, path, maxOutputBytes))
-      call.answerParts('null', [bytesIn(found, 'tar')])
-    },
-    async exec(call) {
+/** @type {Methods} */
+const ARCHIVE_METHODS = {
+  async putArchive(client, call) {
+    const [id, path] = argumentsOf(call)
+    const tar = await bytesOf(download(() => /** @type {import('./native.cjs').ArchiveDownload} */ (call.tar())))
+    await theirs(() => client.putArchive(id, path, tar))
+    answer(call, null)
+  },
+  async getArchive(client, call) {
+    const [id, path, maxOutputBytes] = argumentsOf(call)
+    const found = await theirs(() => client.getArchive(id, path, maxOutputBytes))
+    call.answerParts('null', [bytesIn(found, 'tar')])
+  },
+}
+
+/** @param {string} method @returns {[string, Methods[string]]} */
+const answering = method => [
+  method,
+  async (client, call) => {
+    const given = argumentsOf(call)
+    answer(call, (await theirs(() => client[method](...given))) ?? null)
+  },
+]
+
+/** @param {string} method @returns {[string, Methods[string]]} */
+const silent = method => [
+  method,
+  async (client, call) => {
+    const given = argumentsOf(call)
+    await theirs(() => client[method](...given))
+    answer(call, null)
+  },
+]
+
+/** @type {Methods} */
+const PLAIN_METHODS = Object.fromEntries([...ANSWERING.map(answering), ...SILENT.map(silent)])
+
+/** @returns {Methods} */
+function commandMethods() {
+  /**
+   * Of commands that run, by the number of their call. Held with the client and no longer: what the application listens to
+   * a signal with mentions its client, and a promise of its own that never settles would hold that for ever.
+   * @type {WeakMap<object, Map<number, AbortController>>}
+   */
+  const running = new WeakMap()
+  return {
+    async exec(client, call) {
       const [id, options] = argumentsOf(call)
       const controller = new AbortController()
-      running.set(call.stream(), controller)
+      const controllers = running.get(client) ?? new Map()
+      running.set(client, controllers.set(call.stream(), controller))
       try {
         const result = await theirs(() => client.exec(id, { ...options, signal: controller.signal }))
         call.answerParts(factsOf(result), [bytesIn(result, 'stdout'), bytesIn(result, 'stderr')])
       } finally {
-        running.delete(call.stream())
+        controllers.delete(call.stream())
       }
     },
-    async abort(call) {
+    async abort(client, call) {
       const reason = new SandboxError('CANCELLED', 'The sandbox command was cancelled.')
-      running.get(call.stream())?.abort(reason)
+      running.get(client)?.get(call.stream())?.abort(reason)
     },
   }
-  for (const method of ANSWERING) {
-    methods[method] = async call => {
-      const given = argumentsOf(call)
-      answer(call, (await theirs(() => client[method](...given))) ?? null)
-    }
-  }
-  for (const method of SILENT) {
-    methods[method] = async call => {
-      const given = argumentsOf(call)
-      await theirs(() => client[method](...given))
-      answer(call, null)
-    }
-  }
-  return dispatcher(CLIENT, methods)
 }
+
+/**
+ * What the native part calls a Docker client of the application's own through.
+ * @param {WeakRef<object>} client its methods were looked at; they are called as methods, since applications write classes
+ */
+const clientDispatch = client =>
+  dispatcher(CLIENT, client, { ...PLAIN_METHODS, ...ARCHIVE_METHODS, ...commandMethods() })
 
 /** @param {AsyncIterable<Uint8Array>} tar */
 async function bytesOf(tar) {

@@ -15,20 +15,22 @@ const RESOLVER = {
   nameOf: () => 'resolveHost()',
 }
 
+/** @type {import('./own-calls.cjs').Methods} */
+const METHODS = {
+  async resolveHost(resolve, call) {
+    const [host] = argumentsOf(call)
+    const addresses = await theirs(() => resolve(host))
+    if (!Array.isArray(addresses) || !addresses.slice(0, MOST).every(address => typeof address === 'string')) {
+      throw invalid(RESULT, addresses, 'an array of IP addresses as strings')
+    }
+    answer(call, addresses.slice(0, MOST))
+  },
+}
+
 /**
  * What the native part calls a resolver of the application's own through.
- * @param {(host: string) => unknown} resolve
+ * @param {WeakRef<(host: string) => unknown>} resolver
  */
-const resolverDispatch = resolve =>
-  dispatcher(RESOLVER, {
-    async resolveHost(call) {
-      const [host] = argumentsOf(call)
-      const addresses = await theirs(() => resolve(host))
-      if (!Array.isArray(addresses) || !addresses.slice(0, MOST).every(address => typeof address === 'string')) {
-        throw invalid(RESULT, addresses, 'an array of IP addresses as strings')
-      }
-      answer(call, addresses.slice(0, MOST))
-    },
-  })
+const resolverDispatch = resolver => dispatcher(RESOLVER, resolver, METHODS)
 
 module.exports = { resolverDispatch }

@@ -10,6 +10,7 @@ const { encodeStrictly } = require('./encode.cjs')
 const { RESULT, answer, argumentsOf, dispatcher, theirs } = require('./own-calls.cjs')
 
 /** @typedef {import('./own-calls.cjs').Side} Side */
+/** @typedef {import('./own-calls.cjs').Methods} Methods */
 
 /** @type {Side} */
 const LEASES = { option: 'leaseStore', what: 'store', codeOf: () => 'CONFIG_INVALID' }
@@ -17,42 +18,42 @@ const LEASES = { option: 'leaseStore', what: 'store', codeOf: () => 'CONFIG_INVA
 const SNAPSHOTS = {
   ...LEASES,
   option: 'snapshotStore',
+  ongoing: ['next', 'return'],
   nameOf: method => (method === 'next' ? 'snapshotStore.load() tar.next()' : `snapshotStore.${method}()`),
 }
 
-/**
- * What the native part calls a lease store of the application's own through.
- * @param {any} store its methods were looked at; they are called as methods, since applications write classes
- */
-const leaseStoreDispatch = store =>
-  dispatcher(LEASES, {
-    async load(call) {
-      const [key] = argumentsOf(call)
-      answer(call, (await theirs(() => store.load(key))) ?? null)
-    },
-    async save(call) {
-      const [record, expectedFence] = argumentsOf(call)
-      answer(call, checkBoolean(await theirs(() => store.save(record, expectedFence))))
-    },
-    async remove(call) {
-      const [key, expectedFence] = argumentsOf(call)
-      answer(call, checkBoolean(await theirs(() => store.remove(key, expectedFence))))
-    },
-    async list(call) {
-      const [ownerId] = argumentsOf(call)
-      const records = await theirs(() => store.list(ownerId))
-      if (!Array.isArray(records)) throw invalid(RESULT, records, 'an array of records')
-      answer(call, records)
-    },
-  })
+/** @type {Methods} */
+const LEASE_METHODS = {
+  async load(store, call) {
+    const [key] = argumentsOf(call)
+    answer(call, (await theirs(() => store.load(key))) ?? null)
+  },
+  async save(store, call) {
+    const [record, expectedFence] = argumentsOf(call)
+    answer(call, checkBoolean(await theirs(() => store.save(record, expectedFence))))
+  },
+  async remove(store, call) {
+    const [key, expectedFence] = argumentsOf(call)
+    answer(call, checkBoolean(await theirs(() => store.remove(key, expectedFence))))
+  },
+  async list(store, call) {
+    const [ownerId] = argumentsOf(call)
+    const records = await theirs(() => store.list(ownerId))
+    if (!Array.isArray(records)) throw invalid(RESULT, records, 'an array of records')
+    answer(call, records)
+  },
+}
 
 /**
- * The same for a snapshot store. `next` and `return` are of the tar that a `load` gave; what is read of it is asked for
- * piece by piece.
- * @param {any} store
+ * `next` and `return` are of the tar that a `load` gave; what is read of it is asked for piece by piece.
+ * @returns {Methods}
  */
-function snapshotStoreDispatch(store) {
-  /** @type {Map<number, AsyncGenerator<unknown>>} */
+function snapshotMethods() {
+  /**
+   * Each is held until the native part says that nobody reads it any more, which it always does: a tar may have a file to
+   * close.
+   * @type {Map<number, AsyncGenerator<unknown>>}
+   */
   const tars = new Map()
   /** @param {number} stream */
   const close = stream => {
@@ -61,8 +62,8 @@ function snapshotStoreDispatch(store) {
     // How a tar that nobody reads any more ends is nobody's business; its error would end the process.
     tar?.return(undefined).catch(() => undefined)
   }
-  return dispatcher(SNAPSHOTS, {
-    async load(call) {
+  return {
+    async load(store, call) {
       const [key] = argumentsOf(call)
       const found = (await theirs(() => store.load(key))) ?? null
       if (found === null) return answer(call, null)
@@ -70,7 +71,7 @@ function snapshotStoreDispatch(store) {
       tars.set(call.stream(), piecesOf(tar))
       if (!call.answer(meta)) close(call.stream())
     },
-    async next(call) {
+    async next(_store, call) {
       const tar = tars.get(call.stream())
       if (tar === undefined) return void call.answerPiece(null)
       const { value, done } = await theirs(() => tar.next())
@@ -81,22 +82,34 @@ function snapshotStoreDispatch(store) {
       if (!types.isUint8Array(value)) throw invalid('A piece of the tar', value, 'a Uint8Array')
       call.answerPiece(bytesOf(value, 'A piece of the tar'))
     },
-    async return(call) {
+    async return(_store, call) {
       close(call.stream())
     },
-    async save(call) {
+    async save(store, call) {
       const [key, meta] = argumentsOf(call)
       const tar = download(() => /** @type {import('./native.cjs').ArchiveDownload} */ (call.tar()))
       await theirs(() => store.save(key, meta, tar))
       answer(call, null)
     },
-    async remove(call) {
+    async remove(store, call) {
       const [key] = argumentsOf(call)
       await theirs(() => store.remove(key))
       answer(call, null)
     },
-  })
+  }
 }
+
+/**
+ * What the native part calls a lease store of the application's own through.
+ * @param {WeakRef<object>} store its methods were looked at; they are called as methods, since applications write classes
+ */
+const leaseStoreDispatch = store => dispatcher(LEASES, store, LEASE_METHODS)
+
+/**
+ * The same for a snapshot store.
+ * @param {WeakRef<object>} store
+ */
+const snapshotStoreDispatch = store => dispatcher(SNAPSHOTS, store, snapshotMethods())
 
 /** @param {unknown} value */
 function checkBoolean(value) {

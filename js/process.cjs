@@ -14,7 +14,7 @@ const { copyBytes } = require('./bytes.cjs')
 /** Handles whose end somebody waits for: without another reference they would be collected, and their commands killed. */
 const awaited = new Set()
 
-/** A stream that nobody has any more needs its signal no more. */
+/** A handle that nobody has any more, neither by its stream nor by an iterator or result of it, needs its signal no more. */
 const forgotten = new FinalizationRegistry(forget => /** @type {() => void} */ (forget)())
 
 /**
@@ -35,7 +35,7 @@ function iterate(target, native, heard, shape, fault = {}) {
     next: () => items.next(),
     async return() {
       heard.forget()
-      await settle(() => native.stop())
+      await settle(native, () => native.stop())
       return await items.return(undefined)
     },
     [Symbol.asyncIterator]() {
@@ -43,7 +43,7 @@ function iterate(target, native, heard, shape, fault = {}) {
     },
   }
   Object.defineProperty(target, Symbol.asyncIterator, { value: () => iterator })
-  forgotten.register(target, heard.forget)
+  forgotten.register(native, heard.forget)
   return /** @type {T & AsyncIterable<Item>} */ (target)
 }
 
@@ -58,7 +58,7 @@ function iterate(target, native, heard, shape, fault = {}) {
 async function* itemsOf(native, heard, shape, fault) {
   try {
     for (;;) {
-      const batch = await settle(() => native.next())
+      const batch = await settle(native, () => native.next())
       if ('error' in fault) throw fault.error
       if (batch === null) return
       for (const piece of batch) yield shape(piece)
@@ -115,7 +115,7 @@ function endingOf({ exitCode, signal, outcome, timedOut, durationMs }) {
 async function resultOf(native, heard, fault) {
   awaited.add(native)
   try {
-    const end = await settle(() => native.result())
+    const end = await settle(native, () => native.result())
     if ('error' in fault) throw fault.error
     return { ...endingOf(end), truncated: false }
   } catch (error) {
@@ -137,13 +137,13 @@ function createProcess(native, heard, fault, pipe) {
     write: method(async data => {
       const bytes = copyBytes(data, 'write data')
       if (!pipe) throw given()
-      await settle(() => pipe.write(bytes))
+      await settle(pipe, () => pipe.write(bytes))
     }),
     end: method(async () => {
-      if (pipe) await settle(() => pipe.end())
+      if (pipe) await settle(pipe, () => pipe.end())
     }),
     kill: method(async () => {
-      await settle(() => native.stop())
+      await settle(native, () => native.stop())
     }),
   })
 }

@@ -1,6 +1,8 @@
 // @ts-check
 'use strict'
 
+const { settle } = require('./errors.cjs')
+
 /**
  * `release` of a session. It never rejects: the runtime calls it from a `finally`, where a rejection would replace the
  * run's result. The first call counts, later ones wait for it.
@@ -12,7 +14,7 @@ function releaser(handle) {
   /** @param {unknown} request */
   const run = async request => {
     try {
-      await handle.release(readStatus(request))
+      await settle(handle, () => handle.release(readStatus(request)))
     } catch {
       // The native part keeps failures to itself; one that escapes is a fault of ours that must stay here too.
     }

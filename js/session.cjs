@@ -37,7 +37,7 @@ function operations(binding, handle) {
       const path = checkPath(given)
       const from = optionalNumber(offset, 'readFile offset')
       const most = optionalNumber(limit, 'readFile limit')
-      const part = await withSignal(binding, signal, `Reading ${quote(path)}`, token =>
+      const part = await withSignal(binding, handle, signal, `Reading ${quote(path)}`, token =>
         handle.readFile(path, encoding, from, most, token),
       )
       return {
@@ -59,7 +59,7 @@ function operations(binding, handle) {
     async write(given, contents, { mode, signal }) {
       const path = checkPath(given)
       const bits = optionalNumber(mode, 'writeFile mode')
-      const { path: written, size } = await withSignal(binding, signal, `Writing ${quote(path)}`, token =>
+      const { path: written, size } = await withSignal(binding, handle, signal, `Writing ${quote(path)}`, token =>
         handle.writeFile(path, contents, bits, token),
       )
       return { path: written, size }
@@ -73,7 +73,7 @@ function operations(binding, handle) {
      */
     async writeText(given, contents, encoding, { mode, signal }) {
       const path = checkPath(given)
-      const { path: written, size } = await withSignal(binding, signal, `Writing ${quote(path)}`, token =>
+      const { path: written, size } = await withSignal(binding, handle, signal, `Writing ${quote(path)}`, token =>
         handle.writeText(path, contents, encoding, mode, token),
       )
       return { path: written, size }
@@ -87,7 +87,7 @@ function operations(binding, handle) {
       const path = checkPath(given)
       const levels = optionalNumber(depth, 'list depth')
       const most = optionalNumber(limit, 'list limit')
-      const listing = await withSignal(binding, signal, `Listing ${quote(path)}`, token =>
+      const listing = await withSignal(binding, handle, signal, `Listing ${quote(path)}`, token =>
         handle.list(path, levels, most, token),
       )
       return { path: listing.path, entries: JSON.parse(listing.entriesJson), truncated: listing.truncated }
@@ -130,7 +130,7 @@ function createSession(binding, handle, identity, registry) {
     /** @param {unknown} [options] */
     async snapshot(options) {
       const { signal } = readOptions(options, 'snapshot', ['signal'])
-      return JSON.parse(await withSignal(binding, signal, 'The snapshot', token => handle.snapshot(token)))
+      return JSON.parse(await withSignal(binding, handle, signal, 'The snapshot', token => handle.snapshot(token)))
     },
     ...fileStreams(binding, handle),
     /** Leaving an `await using` block ends the run, unless it was released before. */

@@ -68,7 +68,7 @@ function leaseStore(handle) {
     /** @param {unknown} key */
     async load(key) {
       const name = checkKey(key)
-      const json = await settle(() => handle.load(name))
+      const json = await settle(handle, () => handle.load(name))
       return json === null ? undefined : JSON.parse(json)
     },
     /**
@@ -78,7 +78,7 @@ function leaseStore(handle) {
     async save(record, expectedFence) {
       const json = encodeStrictly(record, 'The lease record')
       const fence = expectedFence === null ? null : checkFence(expectedFence)
-      return await settle(() => handle.save(json, fence))
+      return await settle(handle, () => handle.save(json, fence))
     },
     /**
      * @param {unknown} key
@@ -87,12 +87,12 @@ function leaseStore(handle) {
     async remove(key, expectedFence) {
       const name = checkKey(key)
       const fence = checkFence(expectedFence)
-      return await settle(() => handle.remove(name, fence))
+      return await settle(handle, () => handle.remove(name, fence))
     },
     /** @param {unknown} ownerId */
     async list(ownerId) {
       const owner = string(ownerId, 'The owner id')
-      return JSON.parse(await settle(() => handle.list(owner)))
+      return JSON.parse(await settle(handle, () => handle.list(owner)))
     },
   }
 }
@@ -103,7 +103,7 @@ function snapshotStore(handle) {
     /** @param {unknown} key */
     async load(key) {
       const name = checkKey(key)
-      const found = await settle(() => handle.load(name))
+      const found = await settle(handle, () => handle.load(name))
       return found === null ? undefined : { meta: JSON.parse(found.metaJson), tar: download(() => found.tar) }
     },
     /**
@@ -123,7 +123,7 @@ function snapshotStore(handle) {
     /** @param {unknown} key */
     async remove(key) {
       const name = checkKey(key)
-      await settle(() => handle.remove(name))
+      await settle(handle, () => handle.remove(name))
     },
   }
 }

@@ -7,6 +7,7 @@ const { hear } = require('./abort.cjs')
 const { bytesOf, isBytes } = require('./bytes.cjs')
 const { isStream } = require('./archive-stream.cjs')
 const { optionalNumber, path: checkPath } = require('./arguments.cjs')
+const { keeping } = require('./lifetimes.cjs')
 const { iterate } = require('./process.cjs')
 
 /** @typedef {import('./native.cjs').NativeBinding} NativeBinding */
@@ -25,9 +26,9 @@ async function readFileStream(binding, handle, given, { offset, limit, signal })
   const most = optionalNumber(limit, 'readFileStream limit')
   const heard = hear(binding, signal, `Reading ${quote(path)}`)
   try {
-    const file = await settle(() => handle.readFileStream(path, from, most, heard.token))
+    const file = await settle(handle, () => handle.readFileStream(path, from, most, heard.token))
     const stream = { path: file.path, size: file.size, mode: file.mode }
-    return iterate(stream, file.contents, heard, piece => piece.data)
+    return iterate(stream, keeping(file.contents, handle), heard, piece => piece.data)
   } catch (error) {
     heard.forget()
     throw heard.explained(error)
@@ -52,7 +53,7 @@ async function writeFileStream(binding, handle, given, contents, { mode, signal 
   const token = heard.token ?? new binding.CancelToken()
   try {
     const upload = unwrap(() => handle.writeFileStream(path, bits, token))
-    const size = await send(upload.contents, contents, token)
+    const size = await send(keeping(upload.contents, handle), contents, token)
     return { path: upload.path, size }
   } catch (error) {
     throw heard.explained(error)
@@ -68,19 +69,19 @@ async function writeFileStream(binding, handle, given, contents, { mode, signal 
  * @param {import('./native.cjs').CancelToken} token
  */
 async function send(sink, source, token) {
-  const closed = settle(() => sink.closed())
+  const closed = settle(sink, () => sink.closed())
   // It is awaited below; before that nobody needs to know.
   closed.catch(() => undefined)
   let size = 0
   const write = async (/** @type {unknown} */ piece) => {
     if (!isBytes(piece)) throw invalid('A piece for writeFileStream', piece, 'a Uint8Array')
     const bytes = bytesOf(piece, 'A piece for writeFileStream')
-    if (bytes.length > 0 && !unwrap(() => sink.push(bytes))) await settle(() => sink.room())
+    if (bytes.length > 0 && !unwrap(() => sink.push(bytes))) await settle(sink, () => sink.room())
     size += bytes.length
   }
   try {
     const whole = await pull(source, write, closed)
-    if (whole) await settle(() => sink.finish())
+    if (whole) await settle(sink, () => sink.finish())
     else await closed
   } catch (error) {
     // Without this, half a file would look like one that is slow to come. The old one is as it was when it has ended.
@@ -103,12 +104,12 @@ async function feed(pipe, source, ended) {
   const write = async (/** @type {unknown} */ piece) => {
     const bytes = bytesOf(piece, 'A piece of stdin')
     if (bytes.length === 0) return
-    await settle(() => pipe.write(bytes)).catch(error => {
+    await settle(pipe, () => pipe.write(bytes)).catch(error => {
       throw error instanceof SandboxError && error.code === 'RELEASED' ? unread : error
     })
   }
   try {
-    if (await pull(source, write, ended)) await settle(() => pipe.end())
+    if (await pull(source, write, ended)) await settle(pipe, () => pipe.end())
   } catch (error) {
     if (error !== unread) throw error
   }
