@@ -101,7 +101,8 @@ fn of_tls<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a TlsErr
   error.downcast_ref().or_else(|| inside.and_then(|inside| inside.downcast_ref()))
 }
 
-fn no_socket(path: &Path, error: io::Error) -> Error {
+/// The error of a socket that could not be opened.
+pub fn no_socket(path: &Path, error: io::Error) -> Error {
   let shown = path.display();
   let message = match error.kind() {
     io::ErrorKind::NotFound => format!(

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::client::Client;
-use super::transport::{Body, Transport};
+use super::transport::Body;
 use crate::error::{Error, ErrorCode, Result, fail, shown};
 use crate::limits::{
   ENGINE_REQUEST_TIMEOUT, MAX_ENGINE_MESSAGE_CHARS, MAX_ERROR_BODY_BYTES, MAX_REPLY_BYTES,
@@ -124,7 +124,8 @@ impl Client {
         path.len()
       ));
     }
-    let builder = Request::builder().method(method).uri(Transport::uri(path)).header(header::HOST, "docker");
+    let builder =
+      Request::builder().method(method).uri(self.transport().uri(path)).header(header::HOST, "docker");
     let request = match body {
       Some(json) => builder.header(header::CONTENT_TYPE, "application/json").body(full(json.to_string())),
       None => builder.body(full(Bytes::new())),

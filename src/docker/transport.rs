@@ -1,6 +1,7 @@
 //! Connections to an engine: pooled ones for ordinary requests, one of its own for each hijacked stream.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,11 +12,12 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyperlocal::UnixConnector;
 use tokio::sync::OnceCell;
 use tower_service::Service;
 
 use super::connection::Stream;
-use super::endpoint::{Endpoint, chain};
+use super::endpoint::{Endpoint, chain, no_socket};
 use super::locate::{self, Surroundings};
 use crate::error::{Error, Result, fail};
 
@@ -24,17 +26,20 @@ pub type Body = UnsyncBoxBody<Bytes, Error>;
 
 /// An idle connection is closed after this long, before an engine or a forwarder in between does.
 const POOL_IDLE: Duration = Duration::from_secs(30);
-/// What requests name as their host, whichever engine they go to.
+/// What requests over TCP name as their host, whichever engine they go to.
 const AUTHORITY: &str = "http://docker";
 
 /// An engine and the connections to it.
 pub struct Transport {
   connector: Connector,
   surroundings: Surroundings,
-  pool: HyperClient<Connector, Body>,
+  /// Connections to a unix socket, which a request's URI names.
+  local: HyperClient<UnixConnector, Body>,
+  /// All others.
+  remote: HyperClient<Connector, Body>,
 }
 
-/// Makes the pool's connections: all to one engine, whatever a request's URI says.
+/// Makes connections: all to one engine, whatever a request's URI says.
 #[derive(Clone)]
 struct Connector {
   /// Empty until the engine is found, where nobody said which.
@@ -45,11 +50,10 @@ impl Transport {
   /// For this engine, or for the one that is meant in these surroundings. Connects when first used.
   pub fn new(engine: Option<Endpoint>, surroundings: Surroundings) -> Self {
     let connector = Connector { engine: Arc::new(OnceCell::new_with(engine)) };
-    let pool = HyperClient::builder(TokioExecutor::new())
-      .pool_idle_timeout(POOL_IDLE)
-      .pool_timer(TokioTimer::new())
-      .build(connector.clone());
-    Self { connector, surroundings, pool }
+    let mut pool = HyperClient::builder(TokioExecutor::new());
+    pool.pool_idle_timeout(POOL_IDLE).pool_timer(TokioTimer::new());
+    let (local, remote) = (pool.build(UnixConnector), pool.build(connector.clone()));
+    Self { connector, surroundings, local, remote }
   }
 
   /// Finds the engine, once; where there is none, the next call looks again. Nothing else may be called before.
@@ -67,19 +71,32 @@ impl Transport {
     self.connector.engine.get()
   }
 
-  /// The URI of a path on this engine.
-  pub fn uri(path: &str) -> String {
-    format!("{AUTHORITY}{path}")
+  /// The URI of a path on this engine, as its pool wants it.
+  pub fn uri(&self, path: &str) -> String {
+    match self.engine() {
+      Some(Endpoint::Unix(socket)) => hyper::Uri::from(hyperlocal::Uri::new(socket, path)).to_string(),
+      _ => format!("{AUTHORITY}{path}"),
+    }
   }
 
   /// Sends a request on a pooled connection; resolves when the reply's head is there.
   pub async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>> {
     let what = format!("{} {}", request.method(), engine_path(request.uri()));
-    self
-      .pool
-      .request(request)
-      .await
-      .map_err(|error| own_error(&error).unwrap_or_else(|| self.broken_off(&what, error)))
+    let sent = match self.engine() {
+      Some(Endpoint::Unix(_)) => self.local.request(request),
+      _ => self.remote.request(request),
+    };
+    sent.await.map_err(|error| self.request_error(&what, error))
+  }
+
+  fn request_error(&self, what: &str, error: hyper_util::client::legacy::Error) -> Error {
+    let refused = || match self.engine() {
+      Some(Endpoint::Unix(socket)) if error.is_connect() => {
+        Some(no_socket(socket, chain(&error).find_map(io_error)?))
+      }
+      _ => None,
+    };
+    own_error(&error).or_else(refused).unwrap_or_else(|| self.broken_off(what, error))
   }
 
   /// A connection of its own, for a stream that will never be HTTP again.
@@ -130,4 +147,10 @@ fn engine_path(uri: &hyper::Uri) -> &str {
 /// An error of ours, which hyper passes through: of a connection, or of a request's body (a caller's stream that failed).
 fn own_error(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
   chain(error).find_map(|error| error.downcast_ref::<Error>()).cloned()
+}
+
+fn io_error(error: &(dyn std::error::Error + 'static)) -> Option<io::Error> {
+  let found = error.downcast_ref::<io::Error>()?;
+  let code = found.raw_os_error();
+  Some(code.map_or_else(|| io::Error::new(found.kind(), found.to_string()), io::Error::from_raw_os_error))
 }
