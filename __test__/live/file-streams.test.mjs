@@ -62,7 +62,7 @@ if (transport === 'exec') {
       await read()
       const wrote = await memoryOf(async () => assert.equal((await write(4096)).size, 256 * MIB))
       const got = await memoryOf(async () => assert.deepEqual(await read(), [256 * MIB, true]))
-      assert.ok(wrote < 48 && got < 48, `${wrote} and ${got} MiB`)
+      assert.ok(wrote < 16 && got < 16, `${wrote} and ${got} MiB`)
     }))
 
   test('what fails half way leaves the old file and nothing else', () =>

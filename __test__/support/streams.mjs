@@ -1,6 +1,7 @@
 // What the tests of streams share.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { collectGarbage } from './garbage.mjs'
 import { lab } from './live.mjs'
 
 export const MIB = 2 ** 20
@@ -38,17 +39,26 @@ export async function runningIn(session) {
   return stdout.split('\n').filter(line => line.includes('marker-'))
 }
 
+/**
+ * How much more memory was in use at most while `use` went on, in MiB, looked at twenty times a second. What was read and
+ * let go is the runtime's garbage: it is collected before each look, so that what counts is what is held.
+ */
 export const memoryOf = async use => {
-  globalThis.gc?.()
-  const before = process.memoryUsage().rss
+  collectGarbage()
+  const before = process.memoryUsage.rss()
   let most = 0
-  const sample = setInterval(() => (most = Math.max(most, process.memoryUsage().rss)), 5)
+  const look = () => (most = Math.max(most, process.memoryUsage.rss()))
+  const sample = setInterval(() => {
+    collectGarbage()
+    // Buffers are freed in a later turn of the event loop.
+    setImmediate(look)
+  }, 50)
   try {
     await use()
   } finally {
     clearInterval(sample)
   }
-  return (Math.max(most, process.memoryUsage().rss) - before) / MIB
+  return (Math.max(most, look()) - before) / MIB
 }
 
 export { lab }
