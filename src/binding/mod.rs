@@ -10,6 +10,7 @@ pub mod convert;
 pub mod docker;
 pub mod environment;
 mod events;
+mod homebound;
 pub mod input;
 mod js_client;
 pub mod js_resolver;

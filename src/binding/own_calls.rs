@@ -16,6 +16,7 @@ use tokio::time::{Instant, interval, sleep_until};
 
 use super::archive::ArchiveDownload;
 use super::convert::copy;
+use super::homebound::Homebound;
 use super::outcome::Thrown;
 use crate::error::{Error, ErrorCode, Result, fail, shown};
 use crate::limits::MAX_OWN_CALLS;
@@ -123,7 +124,7 @@ impl OwnCall {
 
 /// A store or client of the application's own.
 pub struct Callbacks {
-  dispatch: Dispatch,
+  dispatch: Homebound<Dispatch>,
   places: Semaphore,
   /// The option that it was passed as, for messages.
   option: &'static str,
@@ -132,9 +133,9 @@ pub struct Callbacks {
 }
 
 impl Callbacks {
-  /// The `what` ("store", "client") that was passed as `option`, behind a dispatcher.
+  /// The `what` ("store", "client") that was passed as `option`, behind a dispatcher of this thread.
   pub fn new(dispatch: Dispatch, option: &'static str, what: &'static str) -> Self {
-    Self { dispatch, places: Semaphore::new(MAX_OWN_CALLS), option, what }
+    Self { dispatch: Homebound::new(dispatch), places: Semaphore::new(MAX_OWN_CALLS), option, what }
   }
 
   /// Asks, and waits for the answer until `patience` ends.
@@ -190,7 +191,8 @@ impl Callbacks {
     let call = OwnCall { question, tell: Mutex::new(tell) };
     let mode = ThreadsafeFunctionCallMode::NonBlocking;
     // With a return value asked for, what the callback throws comes here; without, it would end the process.
-    match self.dispatch.call_with_return_value(call, mode, |_, _| Ok(())) {
+    let Some(dispatch) = self.dispatch.get() else { return Err(self.gone(method)) };
+    match dispatch.call_with_return_value(call, mode, |_, _| Ok(())) {
       Status::Ok => Ok(()),
       Status::QueueFull => Err(fail!(
         Limit,
@@ -203,7 +205,7 @@ impl Callbacks {
 
   async fn torn_down(&self) {
     let mut check = interval(ALIVE_CHECK);
-    while !self.dispatch.aborted() {
+    while self.dispatch.get().is_some_and(|dispatch| !dispatch.aborted()) {
       check.tick().await;
     }
   }
