@@ -100,6 +100,8 @@ const workers = (what, count, act) => `
   import { Worker } from 'node:worker_threads'
   for (let n = 0; n < ${count}; n++) {
     const worker = new Worker(${WORKER}, { execArgv: [], workerData: { ...${WORKER_DATA}, what: ${JSON.stringify(what)}, run: process.pid + '-' + n } })
+    // From now on: a worker that ends at once is told of together with its message.
+    const ended = new Promise(resolve => worker.on('exit', resolve))
     const said = await new Promise((resolve, reject) => { worker.on('message', resolve); worker.on('error', reject) })
     process.stdout.write(said + '\\n')
     ${act}
@@ -107,10 +109,9 @@ const workers = (what, count, act) => `
   await environment.close()`
 
 test('two workers one after the other, and the main thread after them', async () => {
-  const end = 'await new Promise(resolve => worker.on("exit", resolve))'
   const { code, signal, stdout, stderr } = await runProgram(
     ownerId,
-    `${workers('whole', 2, end).replace('await environment.close()', '')}
+    `${workers('whole', 2, 'await ended').replace('await environment.close()', '')}
     ${USE}; await session.release({ status: 'completed' })`,
   )
   assert.deepEqual([code, signal, stdout, stderr], [0, null, 'whole\nwhole\nran\n', ''])

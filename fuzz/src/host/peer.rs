@@ -276,6 +276,22 @@ impl Peer {
         ])?;
         self.say(op, &ToHost::Done(reply)).await;
       }
+      what @ 20..=26 => self.channel(what, op, u).await?,
+      _ => {
+        let message = messages::to_host(u)?;
+        if u.ratio(1, 16)? {
+          self.shreds(op, &message).await;
+        } else {
+          self.say(op, &message).await;
+        }
+      }
+    }
+    Ok(())
+  }
+
+  /// Something about a connection to the proxy.
+  async fn channel(&mut self, what: u8, op: u64, u: &mut Unstructured<'_>) -> Result<()> {
+    match what {
       23..=25 => {
         self.opened += 1;
         let window = u32::try_from(messages::number(u)?).unwrap_or(CHANNEL_WINDOW);
@@ -289,18 +305,10 @@ impl Peer {
         let how = if u.arbitrary()? { Close::Ended } else { Close::Reset };
         self.say(op, &ToHost::Close(how)).await;
       }
-      20..=22 => {
+      _ => {
         let number = messages::channel(u)?;
         let message = messages::to_host(u)?;
         self.say(number, &message).await;
-      }
-      _ => {
-        let message = messages::to_host(u)?;
-        if u.ratio(1, 16)? {
-          self.shreds(op, &message).await;
-        } else {
-          self.say(op, &message).await;
-        }
       }
     }
     Ok(())
