@@ -3,16 +3,12 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
-import { BUSYBOX, engine, lab, socketPath } from '../support/live.mjs'
+import { test } from 'node:test'
+import { lab, socketPath } from '../support/live.mjs'
 import { projectOf, withoutTypes } from '../support/migrating/project.mjs'
 import { temporaryDirectory } from '../support/stores.mjs'
 
 const { leavesNothing, ownerId } = lab()
-
-// The default image of both versions, which no test can fetch.
-before(() => engine('POST', `/images/${encodeURIComponent(BUSYBOX)}/tag?repo=alpine&tag=3.21`))
-after(() => engine('DELETE', '/images/alpine:3.21'))
 
 /** What a program of the earlier version prints. */
 async function run(program) {
