@@ -134,6 +134,39 @@ test('anything can be thrown', async () => {
   }
 })
 
+test('an error that cannot be looked at is refused as any other, at once', async () => {
+  const no = () => {
+    throw new Error('no')
+  }
+  const ours = (key, descriptor) => Object.defineProperty(new SandboxError('LIMIT', 'x'), key, descriptor)
+  const revoked = Proxy.revocable({}, {})
+  revoked.revoke()
+  for (const thrown of [
+    new Proxy({}, { getPrototypeOf: no }),
+    new Proxy(() => undefined, { get: no, getPrototypeOf: no, has: no }),
+    revoked.proxy,
+    ours('message', { get: no }),
+    ours('message', { value: Symbol('m') }),
+    ours('code', { get: no }),
+    ours('code', { value: 5 }),
+  ]) {
+    for (const throws of [true, false]) {
+      const { leaseStore, owner } = setup()
+      // By the store itself, or by what it answers.
+      const trap = () => {
+        throw thrown
+      }
+      leaseStore.load = throws ? trap : () => new Proxy({}, { getPrototypeOf: trap, get: () => undefined })
+      const error = await failureOf(owner.acquire({ runId: 'r' }))
+      assert.equal(error.code, 'CONFIG_INVALID')
+      if (throws) {
+        assert.match(error.message, /^leaseStore\.load\(\) of the application's own store failed/)
+        assert.equal(error.cause, thrown)
+      }
+    }
+  }
+})
+
 test('a store may speak in errors of this package', async () => {
   const { leaseStore, owner } = setup()
   const thrown = new SandboxError('LIMIT', 'too many rows')
