@@ -1029,7 +1029,7 @@ export interface LeaseRecord {
   imageIds: string[]
   /** A secret of 256 bits that proves a holder to the container. */
   token: string
-  /** Grows at every take-over; the version that `save` and `remove` compare. */
+  /** Random for a new run, up to 2^30, and grows at every take-over; the version that `save` and `remove` compare. */
   fence: number
   /** Who holds it, or nobody. */
   holder: LeaseHolder | null

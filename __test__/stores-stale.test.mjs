@@ -1,0 +1,49 @@
+// Holders that were stopped in the middle of something, and stores that do something late: what comes when another has the run,
+// or another run its name, is neither seen nor undoes anything.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createMemoryDockerClient } from '../index.js'
+import { PlainClient } from './support/plain-client.mjs'
+import { Leases, Snapshots, environment } from './support/stores.mjs'
+
+function resolvers() {
+  const made = {}
+  made.promise = new Promise(resolve => (made.resolve = resolve))
+  return made
+}
+
+test('a holder that was stopped in the middle of its last release spares the run that has its name by then', async () => {
+  const [leaseStore, snapshotStore, client] = [new Leases(), new Snapshots(), createMemoryDockerClient()]
+  const make = () => environment({ client, leaseStore, snapshotStore, ownerId: 'o' })
+  const slow = new PlainClient(client)
+  const stopped = await environment({ client: slow, leaseStore, snapshotStore, ownerId: 'o' }).acquire({ runId: 'r' })
+  const [reached, goesOn] = [resolvers(), resolvers()]
+  slow.overrides.removeContainer = async id => {
+    reached.resolve()
+    await goesOn.promise
+    return client.removeContainer(id)
+  }
+  const releasing = stopped.release({ status: 'completed' })
+  await reached.promise
+  // As if it had been silent for long.
+  const [ending] = leaseStore.all()
+  leaseStore.put({ ...ending, holder: { ...ending.holder, heartbeatAt: 0 } })
+  const session = await make().acquire({ runId: 'r' })
+  await session.writeFile('f', 'kept')
+  await session.release({ status: 'suspended' })
+  const [waiting] = leaseStore.all()
+  const [from, saved] = [leaseStore.calls.length, snapshotStore.bytes(waiting.key)]
+
+  goesOn.resolve()
+  await releasing
+  assert.deepEqual([leaseStore.all(), snapshotStore.bytes(waiting.key)], [[waiting], saved])
+  // Had it written with the fence of the run that follows, the store could not have told them apart.
+  const writes = leaseStore.calls.slice(from).filter(([method]) => method !== 'load')
+  for (const [, , expected] of writes) assert.notEqual(expected, waiting.fence)
+  assert.notEqual(ending.fence, waiting.fence)
+
+  for (const { Id } of await client.listContainers('zhivex.sandbox=1')) await client.removeContainer(Id)
+  const again = await make().acquire({ runId: 'r' })
+  assert.equal((await again.readFile('f', { encoding: 'utf8' })).contents, 'kept')
+  await again.release({ status: 'completed' })
+})
