@@ -45,6 +45,19 @@ const PROGRAMS = {
     leaseStore.overrides.load = never
     await new Promise(resolve => setTimeout(resolve, 300))
     console.log("done")`,
+  'a process that was stopped in the middle of calls for longer than they may take': `
+    const { spawn } = await import('node:child_process')
+    const slept = () => {
+      spawn('sh', ['-c', 'sleep 9; kill -CONT ' + process.pid], { stdio: 'ignore' }).unref()
+      process.kill(process.pid, 'SIGSTOP')
+    }
+    const told = []
+    const patient = environment({ leaseStore, snapshotStore, ownerId: 'o', onEvent: ({ type }) => told.push(type) })
+    const session = await patient.acquire({ runId: 'r' })
+    const { save } = leaseStore
+    leaseStore.save = (...args) => { delete leaseStore.save; slept(); return save.apply(leaseStore, args) }
+    await session.release({ status: 'suspended' })
+    console.log(told.at(-1) === 'released' && leaseStore.all()[0].holder === null ? "done" : told)`,
   'process.exit in the middle of a call': `
     leaseStore.overrides.load = () => { console.log("done"); process.exit(0) }
     await owner.acquire({ runId: 'r' })`,
