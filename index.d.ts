@@ -1071,7 +1071,8 @@ export interface LeaseStore {
   load(key: string): Promise<LeaseRecord | undefined>
   /**
    * Compare and set: `expectedFence` is the fence of the record that is replaced, `null` that there must be none.
-   * `false`: lost the race.
+   * `false`: lost the race. Nobody waits for longer than 7 s: see to it that a save which takes longer fails instead of being
+   * done later, when the run may have a newer record of the same fence (a statement time-out does that in a database).
    */
   save(record: LeaseRecord, expectedFence: number | null): Promise<boolean>
   /** Removes the record if its fence is this one. `false`: it is another, or there is none. */

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createMemoryDockerClient } from '../index.js'
 import { PlainClient } from './support/plain-client.mjs'
-import { Leases, Snapshots, environment } from './support/stores.mjs'
+import { Leases, Snapshots, environment, eventually, failureOf } from './support/stores.mjs'
 
 function resolvers() {
   const made = {}
@@ -46,4 +46,19 @@ test('a holder that was stopped in the middle of its last release spares the run
   const again = await make().acquire({ runId: 'r' })
   assert.equal((await again.readFile('f', { encoding: 'utf8' })).contents, 'kept')
   await again.release({ status: 'completed' })
+})
+
+test('a first save that is done when nobody waits for it any more leaves no lease', async () => {
+  const [leaseStore, client] = [new Leases(), createMemoryDockerClient()]
+  const make = () => environment({ client, leaseStore, ownerId: 'o' })
+  const save = leaseStore.save.bind(leaseStore)
+  leaseStore.save = async (...args) => {
+    delete leaseStore.save
+    await new Promise(resolve => setTimeout(resolve, 8_000))
+    return save(...args)
+  }
+  assert.equal((await failureOf(make().acquire({ runId: 'r' }))).code, 'TIMEOUT')
+  await eventually('it was saved and removed again', () => leaseStore.calls.at(-1)[0] === 'remove')
+  assert.deepEqual(leaseStore.all(), [])
+  await (await make().acquire({ runId: 'r' })).release({ status: 'completed' })
 })

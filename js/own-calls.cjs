@@ -157,9 +157,10 @@ const argumentsOf = call => JSON.parse(call.argumentsJson())
 /**
  * @param {OwnCall} call
  * @param {unknown} value
+ * @returns {boolean} false where nobody waits for it any more
  */
 function answer(call, value) {
-  call.answer(encodeStrictly(value, RESULT))
+  return call.answer(encodeStrictly(value, RESULT))
 }
 
 module.exports = { RESULT, answer, argumentsOf, dispatcher, publicCodeOf, theirs }
