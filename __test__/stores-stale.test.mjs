@@ -48,6 +48,21 @@ test('a holder that was stopped in the middle of its last release spares the run
   await again.release({ status: 'completed' })
 })
 
+test('a look at the lease that took as long as a take-over is of a time before it, and is asked for again', async () => {
+  const [leaseStore, client] = [new Leases(), new PlainClient(createMemoryDockerClient())]
+  const session = await environment({ client, leaseStore, ownerId: 'o' }).acquire({ runId: 'r' })
+  leaseStore.overrides.load = async key => {
+    delete leaseStore.overrides.load
+    const before = await leaseStore.load(key)
+    await new Promise(resolve => setTimeout(resolve, 5_500))
+    leaseStore.put({ ...before, fence: before.fence + 1 })
+    return before
+  }
+  const calls = client.calls.length
+  assert.equal((await failureOf(session.writeFile('f', 'stale'))).name, 'ConflictError')
+  assert.deepEqual(client.calls.slice(calls), [])
+})
+
 test('a first save that is done when nobody waits for it any more leaves no lease', async () => {
   const [leaseStore, client] = [new Leases(), createMemoryDockerClient()]
   const make = () => environment({ client, leaseStore, ownerId: 'o' })
