@@ -93,6 +93,11 @@ export declare class EnvironmentHandle {
   acquire(requestJson: string, token?: CancelToken | undefined | null): Promise<Failure | SessionHandle>
   /** Cleans up after hosts that died; the report as JSON. */
   sweep(token?: CancelToken | undefined | null): Promise<Failure | string>
+  /**
+   * To be called on a worker: when that ends, however it does, so does what this environment keeps alive. Nobody could
+   * release its runs or close it any more, and the process would hold them for as long as it lives.
+   */
+  closeWithWorker(): void
   /** Ends everything that this environment keeps alive in this process. */
   close(): Promise<Failure | null>
 }

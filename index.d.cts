@@ -1029,7 +1029,7 @@ export interface LeaseRecord {
   imageIds: string[]
   /** A secret of 256 bits that proves a holder to the container. */
   token: string
-  /** Grows at every take-over; the version that `save` and `remove` compare. */
+  /** Random for a new run, up to 2^30, and grows at every take-over; the version that `save` and `remove` compare. */
   fence: number
   /** Who holds it, or nobody. */
   holder: LeaseHolder | null
@@ -1071,7 +1071,8 @@ export interface LeaseStore {
   load(key: string): Promise<LeaseRecord | undefined>
   /**
    * Compare and set: `expectedFence` is the fence of the record that is replaced, `null` that there must be none.
-   * `false`: lost the race.
+   * `false`: lost the race. Nobody waits for longer than 7 s: see to it that a save which takes longer fails instead of being
+   * done later, when the run may have a newer record of the same fence (a statement time-out does that in a database).
    */
   save(record: LeaseRecord, expectedFence: number | null): Promise<boolean>
   /** Removes the record if its fence is this one. `false`: it is another, or there is none. */

@@ -43,7 +43,7 @@ function putPackage(directory) {
     'binding.cjs': `
       const failure = { failure: { code: 'CONFLICT', message: 'held by another' } }
       module.exports = {
-        abi: () => 8, engineVariables: () => [], errorCodes: () => [], CancelToken: class { cancel() {} },
+        abi: () => 9, engineVariables: () => [], errorCodes: () => [], CancelToken: class { cancel() {} },
         securityDefaultsJson: () => '{}', memoryLeaseStore: () => ({}), memorySnapshotStore: () => ({}),
         prepareEnvironment: () => ({
           manifestJson: () => '{"id":"e"}', seal: () => 'sha256:0', acquire: async () => failure, close: async () => null

@@ -2,7 +2,10 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
+import { createFileLeaseStore } from '../index.js'
+import { temporaryDirectory } from './support/stores.mjs'
 
 const SUPPORT = JSON.stringify(new URL('support/stores.mjs', import.meta.url).href)
 const CLIENTS = JSON.stringify(new URL('support/plain-client.mjs', import.meta.url).href)
@@ -45,6 +48,19 @@ const PROGRAMS = {
     leaseStore.overrides.load = never
     await new Promise(resolve => setTimeout(resolve, 300))
     console.log("done")`,
+  'a process that was stopped in the middle of calls for longer than they may take': `
+    const { spawn } = await import('node:child_process')
+    const slept = () => {
+      spawn('sh', ['-c', 'sleep 9; kill -CONT ' + process.pid], { stdio: 'ignore' }).unref()
+      process.kill(process.pid, 'SIGSTOP')
+    }
+    const told = []
+    const patient = environment({ leaseStore, snapshotStore, ownerId: 'o', onEvent: ({ type }) => told.push(type) })
+    const session = await patient.acquire({ runId: 'r' })
+    const { save } = leaseStore
+    leaseStore.save = (...args) => { delete leaseStore.save; slept(); return save.apply(leaseStore, args) }
+    await session.release({ status: 'suspended' })
+    console.log(told.at(-1) === 'released' && leaseStore.all()[0].holder === null ? "done" : told)`,
   'process.exit in the middle of a call': `
     leaseStore.overrides.load = () => { console.log("done"); process.exit(0) }
     await owner.acquire({ runId: 'r' })`,
@@ -96,6 +112,47 @@ for (const what of ['load', 'beat', 'save', 'next', 'exec']) {
         worker.once('error', reject)
       })
       await worker.terminate()
+    }
+  })
+}
+
+const directory = temporaryDirectory()
+const HOLDS = `
+  const { parentPort, workerData } = require('node:worker_threads')
+  const api = require(workerData.entry)
+  const owner = api.createDockerSandboxEnvironment({
+    client: api.createMemoryDockerClient(),
+    workspace: { id: 'w' },
+    ownerId: workerData.ownerId,
+    leaseStore: api.createFileLeaseStore({ directory: workerData.directory }),
+  })
+  owner.acquire({ runId: workerData.ownerId }).then(session => {
+    parentPort.on('message', how => {
+      if (how === 'exit') process.exit(0)
+      if (how === 'an exception') throw new Error(session.binding.workspaceId)
+    })
+    parentPort.postMessage('holds')
+  })`
+
+for (const how of ['terminate', 'exit', 'an exception']) {
+  test(`a run that a worker held is handed back when the worker ends: ${how}`, { skip: !workers }, async () => {
+    const leases = createFileLeaseStore({ directory })
+    const ownerId = `worker-${how}`
+    const workerData = { entry: fileURLToPath(new URL('../index.cjs', import.meta.url)), directory, ownerId }
+    const worker = new Worker(HOLDS, { eval: true, workerData })
+    const ended = new Promise(resolve => worker.on('exit', resolve).on('error', () => undefined))
+    await new Promise(resolve => worker.once('message', resolve))
+    assert.equal((await leases.list(ownerId))[0].holder.pid, process.pid)
+    if (how === 'terminate') await worker.terminate()
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- that is of windows, not of workers
+    else worker.postMessage(how)
+    await ended
+    const deadline = performance.now() + 10_000
+    for (;;) {
+      const [{ holder, status }] = await leases.list(ownerId)
+      if (holder === null) return assert.equal(status, 'running')
+      assert.ok(performance.now() < deadline, 'it is held by nobody who could release it')
+      await new Promise(resolve => setTimeout(resolve, 20))
     }
   })
 }

@@ -35,7 +35,8 @@ test('a run lives in stores of the application’s own', async () => {
     'workspaceId',
   ])
   assert.equal(Object.getPrototypeOf(lease), Object.prototype)
-  assert.deepEqual([lease.runId, lease.fence, lease.holder.pid], ['r', 1, process.pid])
+  assert.deepEqual([lease.runId, lease.holder.pid], ['r', process.pid])
+  assert.ok(lease.fence >= 1 && lease.fence <= 2 ** 30)
   await session.writeFile('f', 'kept')
   await session.release({ status: 'waiting_approval' })
   assert.equal(leaseStore.all()[0].holder, null)
@@ -79,10 +80,11 @@ test('a run that the store says another took over is a conflict for its old hold
   const { leaseStore, owner } = setup()
   const session = await owner.acquire({ runId: 'r' })
   const [lease] = leaseStore.all()
-  leaseStore.put({ ...lease, fence: 2 })
+  const taken = { ...lease, fence: lease.fence + 1 }
+  leaseStore.put(taken)
   assert.equal((await failureOf(session.list())).name, 'ConflictError')
   await session.release({ status: 'completed' })
-  assert.deepEqual(leaseStore.all(), [{ ...lease, fence: 2 }])
+  assert.deepEqual(leaseStore.all(), [taken])
 })
 
 test('closing an environment hands its runs back through the store', async () => {
@@ -131,6 +133,39 @@ test('anything can be thrown', async () => {
     const error = await failureOf(owner.acquire({ runId: 'r' }))
     isRubbish(error, "leaseStore.load() of the application's own store failed; the cause is what it failed with.")
     assert.equal(error.cause, thrown)
+  }
+})
+
+test('an error that cannot be looked at is refused as any other, at once', async () => {
+  const no = () => {
+    throw new Error('no')
+  }
+  const ours = (key, descriptor) => Object.defineProperty(new SandboxError('LIMIT', 'x'), key, descriptor)
+  const revoked = Proxy.revocable({}, {})
+  revoked.revoke()
+  for (const thrown of [
+    new Proxy({}, { getPrototypeOf: no }),
+    new Proxy(() => undefined, { get: no, getPrototypeOf: no, has: no }),
+    revoked.proxy,
+    ours('message', { get: no }),
+    ours('message', { value: Symbol('m') }),
+    ours('code', { get: no }),
+    ours('code', { value: 5 }),
+  ]) {
+    for (const throws of [true, false]) {
+      const { leaseStore, owner } = setup()
+      // By the store itself, or by what it answers.
+      const trap = () => {
+        throw thrown
+      }
+      leaseStore.load = throws ? trap : () => new Proxy({}, { getPrototypeOf: trap, get: () => undefined })
+      const error = await failureOf(owner.acquire({ runId: 'r' }))
+      assert.equal(error.code, 'CONFIG_INVALID')
+      if (throws) {
+        assert.match(error.message, /^leaseStore\.load\(\) of the application's own store failed/)
+        assert.equal(error.cause, thrown)
+      }
+    }
   }
 })
 

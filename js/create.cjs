@@ -14,7 +14,7 @@ const { toolsMaker } = require('./tools.cjs')
 const { allowlistProxyQuotaDefaults } = require('./defaults.cjs')
 
 /** The version of the native exports that js/ is written against. */
-const ABI = 8
+const ABI = 9
 
 /**
  * The whole public face over a native binding.

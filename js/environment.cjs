@@ -1,6 +1,7 @@
 // @ts-check
 'use strict'
 
+const { isMainThread } = require('node:worker_threads')
 const { settle, unwrap } = require('./errors.cjs')
 const { invalid, quote } = require('./describe.cjs')
 const { withSignal } = require('./abort.cjs')
@@ -28,6 +29,7 @@ function environmentMaker(binding, registry) {
       binding.prepareEnvironment(json, blobs, docker, surroundings, leases, snapshots, hear, resolver),
     )
     keptBy(handle)
+    if (!isMainThread) unwrap(() => handle.closeWithWorker())
     const identity = identify(handle)
     const { manifest } = identity
     const close = async () => {

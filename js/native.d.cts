@@ -189,6 +189,7 @@ export interface EnvironmentHandle {
   seal(canonicalManifest: string): string
   acquire(requestJson: string, token?: CancelToken | undefined): Promise<Failure | SessionHandle>
   sweep(token?: CancelToken | undefined): Promise<Failure | string>
+  closeWithWorker(): void
   close(): Promise<Failure | null>
 }
 

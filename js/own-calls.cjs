@@ -8,8 +8,12 @@ const { encodeStrictly } = require('./encode.cjs')
 /** @typedef {import('./native.cjs').OwnCall} OwnCall */
 /** Each calls the application's object. @typedef {Record<string, (own: any, call: OwnCall) => Promise<void>>} Methods */
 
-/** What the application's object threw or rejected with, in contrast to what we find wrong with its answers. */
-class OwnFailure extends Error {}
+/**
+ * What the application's objects threw or rejected with, by the errors that stand for it, in contrast to what we find wrong
+ * with their answers. Not a class: `instanceof` would ask a proxy that was thrown for its prototype.
+ * @type {WeakMap<any, unknown>}
+ */
+const ownFailures = new WeakMap()
 
 /** What a method resolved to, for messages. */
 const RESULT = 'its result'
@@ -71,11 +75,11 @@ const collected = ({ what }) =>
  * @param {unknown} error
  */
 function refuse(call, own, side, name, error) {
-  const thrown = error instanceof OwnFailure ? error.cause : error
-  const isOurs = thrown instanceof SandboxError
-  const cause = own === undefined || (isOurs && error === thrown) ? NO_CAUSE : keepCause(own, thrown)
-  if (isOurs) {
-    call.refuse(thrown.code, `${name}: ${thrown.message}`, cause)
+  const thrown = ownFailures.has(error) ? ownFailures.get(error) : error
+  const ours = wordsOf(thrown)
+  const cause = own === undefined || (ours && error === thrown) ? NO_CAUSE : keepCause(own, thrown)
+  if (ours) {
+    call.refuse(ours.code, `${name}: ${ours.message}`, cause)
     return
   }
   // What it says may be a secret, such as the address of a database with its password.
@@ -85,6 +89,21 @@ function refuse(call, own, side, name, error) {
 
 /** No error is kept under this number. */
 const NO_CAUSE = 0
+
+/**
+ * Code and message of an error of this package. One that cannot be looked at, or has something else in their place, counts
+ * as any other error: a refusal that throws would leave the call without an answer.
+ * @param {unknown} error
+ */
+function wordsOf(error) {
+  try {
+    if (!(error instanceof SandboxError)) return undefined
+    const { code, message } = error
+    return typeof code === 'string' && typeof message === 'string' ? { code, message } : undefined
+  } catch {
+    return undefined
+  }
+}
 
 const WORD = /^[A-Za-z][\w$]{0,63}$/
 
@@ -126,7 +145,9 @@ async function theirs(call) {
   try {
     return await call()
   } catch (error) {
-    throw new OwnFailure('', { cause: error })
+    const failure = new Error('The application failed.')
+    ownFailures.set(failure, error)
+    throw failure
   }
 }
 
@@ -136,9 +157,10 @@ const argumentsOf = call => JSON.parse(call.argumentsJson())
 /**
  * @param {OwnCall} call
  * @param {unknown} value
+ * @returns {boolean} false where nobody waits for it any more
  */
 function answer(call, value) {
-  call.answer(encodeStrictly(value, RESULT))
+  return call.answer(encodeStrictly(value, RESULT))
 }
 
 module.exports = { RESULT, answer, argumentsOf, dispatcher, publicCodeOf, theirs }

@@ -30,7 +30,11 @@ const LEASE_METHODS = {
   },
   async save(store, call) {
     const [record, expectedFence] = argumentsOf(call)
-    answer(call, checkBoolean(await theirs(() => store.save(record, expectedFence))))
+    const saved = checkBoolean(await theirs(() => store.save(record, expectedFence)))
+    const heard = answer(call, saved)
+    // The acquire has failed of this save, which came too late, and its container is gone: the run must not seem held. No
+    // other lease of the run has this fence.
+    if (saved && !heard && expectedFence === null) await theirs(() => store.remove(record.key, record.fence))
   },
   async remove(store, call) {
     const [key, expectedFence] = argumentsOf(call)
@@ -66,7 +70,7 @@ function snapshotMethods() {
     async load(store, call) {
       const [key] = argumentsOf(call)
       const found = (await theirs(() => store.load(key))) ?? null
-      if (found === null) return answer(call, null)
+      if (found === null) return void answer(call, null)
       const { meta, tar } = checkSnapshot(found)
       tars.set(call.stream(), piecesOf(tar))
       if (!call.answer(meta)) close(call.stream())

@@ -405,7 +405,7 @@ async fn a_sweep_counts_and_names_what_it_could_not_remove() {
   let session = world.acquire().await.unwrap();
   assert!(session.release("suspended").await.is_none());
   let record = LeaseRecord { expires_at: 1, ..world.record().await };
-  assert!(world.leases.inner.save(&record, Some(1)).await.unwrap());
+  assert!(world.leases.inner.save(&record, Some(record.fence)).await.unwrap());
   world.heard();
   let swept = |expired: u32, failures: u32| json!({ "type": "swept", "expiredRuns": expired, "removedContainers": 0, "failures": failures });
   sweep(&world.core).await.unwrap();

@@ -168,15 +168,15 @@ async fn size(session: &Session, path: &str) -> Result<u64> {
 }
 
 #[tokio::test]
-async fn a_stale_session_spares_a_run_that_was_started_anew_with_the_same_fence() {
+async fn a_stale_session_spares_a_run_that_was_started_anew() {
   let world = World::new("{}");
   let stale = world.acquire(&world.core()).await.unwrap();
   // Somebody took the run over and ended it, and a third starts it again.
+  let ended = world.leases.record().await.unwrap();
   world.engine.remove_container(&stale_container(&world).await).await.unwrap();
-  assert!(world.leases.inner.remove(&key(), 1).await.unwrap());
+  assert!(world.leases.inner.remove(&key(), ended.fence).await.unwrap());
   let fresh = world.acquire(&world.core()).await.unwrap();
   let record = world.leases.record().await.unwrap();
-  assert_eq!(record.fence, 1);
 
   assert_eq!(code(size(&stale, "seed").await), ErrorCode::Conflict);
   assert!(stale.release("failed").await.is_none());
@@ -184,6 +184,20 @@ async fn a_stale_session_spares_a_run_that_was_started_anew_with_the_same_fence(
   assert_eq!(size(&fresh, "seed").await.unwrap(), 1);
   assert!(fresh.release("completed").await.is_none());
   assert_eq!(world.containers().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_run_that_is_started_anew_has_another_fence_within_32_bits() {
+  let world = World::new("{}");
+  let mut fences = std::collections::BTreeSet::new();
+  for _ in 0..20 {
+    let session = world.acquire(&world.core()).await.unwrap();
+    let fence = world.leases.record().await.unwrap().fence;
+    assert!((1..=1 << 30).contains(&fence), "{fence}");
+    fences.insert(fence);
+    assert!(session.release("completed").await.is_none());
+  }
+  assert_eq!(fences.len(), 20);
 }
 
 async fn stale_container(world: &World) -> String {
@@ -260,7 +274,7 @@ async fn off_the_record(world: &World) {
   assert!(session.release("suspended").await.is_none());
   let record = world.leases.record().await.unwrap();
   let record = LeaseRecord { container_id: "0123456789ab".to_owned(), ..record };
-  assert!(world.leases.inner.save(&record, Some(1)).await.unwrap());
+  assert!(world.leases.inner.save(&record, Some(record.fence)).await.unwrap());
 }
 
 #[tokio::test]
@@ -278,7 +292,7 @@ async fn an_expired_run_takes_a_container_that_is_not_on_record_along() {
   off_the_record(&world).await;
   let record = world.leases.record().await.unwrap();
   let record = LeaseRecord { expires_at: 1, ..record };
-  assert!(world.leases.inner.save(&record, Some(1)).await.unwrap());
+  assert!(world.leases.inner.save(&record, Some(record.fence)).await.unwrap());
   assert_eq!(code(world.acquire(&world.core()).await), ErrorCode::LeaseExpired);
   assert_eq!(world.containers().await, [""; 0]);
   assert_eq!(world.leases.record().await, None);
@@ -351,7 +365,8 @@ async fn a_holder_whose_clock_is_behind_is_alive_while_it_beats() {
   world.leases.on_save(|_, _| Some(Err(broken())));
   tokio::time::sleep(Duration::from_secs(6)).await;
   let waiting = tokio::time::Instant::now();
-  world.leases.on_save(|_, record| (record.fence == 1).then(|| Err(broken())));
+  let fence = world.leases.record().await.unwrap().fence;
+  world.leases.on_save(move |_, record| (record.fence == fence).then(|| Err(broken())));
   assert_eq!(code(world.acquire(&world.core()).await), ErrorCode::LeaseExpired);
   assert!(waiting.elapsed() >= Duration::from_secs(6));
   assert_eq!(code(size(&session, "seed").await), ErrorCode::Conflict);
@@ -383,8 +398,8 @@ async fn taken_over_after(seconds: u64) -> Error {
   let stolen = async {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let record = world.leases.record().await.unwrap();
-    let stolen = LeaseRecord { fence: 2, ..record };
-    assert!(world.leases.inner.save(&stolen, Some(1)).await.unwrap());
+    let stolen = LeaseRecord { fence: record.fence + 1, ..record };
+    assert!(world.leases.inner.save(&stolen, Some(stolen.fence - 1)).await.unwrap());
   };
   let (slept, ()) = tokio::join!(session.exec(sleep, &never), stolen);
   slept.err().unwrap()

@@ -222,12 +222,12 @@ test('a holder that has lost the run saves nothing', () =>
     const { save } = snapshotStore
     snapshotStore.save = async (key, meta, tar) => {
       // Taken over in the middle of it.
-      leaseStore.put({ ...lease(), fence: 2 })
+      leaseStore.put({ ...lease(), fence: was.fence + 1 })
       return save(key, meta, tar)
     }
     assert.equal((await failureOf(session.snapshot())).name, 'ConflictError')
     assert.deepEqual((await snapshotStore.load(was.key)).meta, first)
-    leaseStore.put({ ...lease(), fence: 1 })
+    leaseStore.put({ ...lease(), fence: was.fence })
     snapshotStore.save = save
   }))
 

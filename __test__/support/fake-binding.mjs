@@ -245,7 +245,7 @@ export function fakeBinding(overrides = {}) {
   })
 
   const binding = {
-    abi: () => 8,
+    abi: () => 9,
     errorCodes: () => CODES.split(' '),
     CancelToken,
     InputPipe,

@@ -121,6 +121,15 @@ impl EnvironmentHandle {
     })
   }
 
+  /// To be called on a worker: when that ends, however it does, so does what this environment keeps alive. Nobody could
+  /// release its runs or close it any more, and the process would hold them for as long as it lives.
+  #[napi(catch_unwind)]
+  pub fn close_with_worker(&self, env: &Env) -> napi::Result<()> {
+    // Not the environment itself, which may go before the worker does.
+    env.add_env_cleanup_hook(self.core.closed.clone(), |closed| closed.cancel())?;
+    Ok(())
+  }
+
   /// Ends everything that this environment keeps alive in this process.
   #[napi(catch_unwind, ts_return_type = "Promise<Failure | null>")]
   pub fn close<'env>(&self, env: &'env Env) -> Promised<'env, Option<u32>> {

@@ -29,7 +29,7 @@ use crate::error::ErrorCode;
 use crate::limits::MAX_LOOKUPS;
 
 /// Grows with every change of the exports; JavaScript refuses another one.
-const ABI: u32 = 8;
+const ABI: u32 = 9;
 /// The work waits for sockets: few threads carry many runs.
 const WORKER_THREADS: usize = 2;
 /// Reading host sources and file stores, and looking names up for the proxy, is all that blocks. Look-ups, which a run may

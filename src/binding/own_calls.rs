@@ -3,6 +3,7 @@
 //! returns or throws, and a call ends however JavaScript fares: answered, refused, forgotten, too late, or torn down with
 //! its environment.
 
+use std::future::pending;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,12 +13,13 @@ use napi::bindgen_prelude::Uint8Array;
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode, UnknownReturnValue};
 use napi_derive::napi;
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{Instant, interval, sleep_until};
+use tokio::time::interval;
 
 use super::archive::ArchiveDownload;
 use super::convert::copy;
 use super::homebound::Homebound;
 use super::outcome::Thrown;
+use crate::awake::within;
 use crate::error::{Error, ErrorCode, Result, fail, shown};
 use crate::limits::MAX_OWN_CALLS;
 
@@ -229,8 +231,8 @@ impl Callbacks {
   }
 }
 
-/// Patience that ends after a time.
+/// Patience that ends after a time in which this process was awake: while it was stopped, JavaScript could not answer.
 pub(super) async fn at_most(limit: Duration) -> Duration {
-  sleep_until(Instant::now() + limit).await;
+  within(limit, pending::<()>()).await;
   limit
 }

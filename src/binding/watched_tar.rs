@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::error::{Error, Result};
 use crate::stream::ByteStream;
 
-/// How often a store is looked at while it waits for us.
+/// How often a store is looked at. A look that comes so much later than it should was slept through.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What is known of a tar that is being read.
@@ -62,16 +62,27 @@ impl Watched {
     self.state().failure.clone().map_or(Ok(()), Err)
   }
 
-  /// Ends when the store has had what it asked for, and done nothing, for so long.
+  /// Ends when the store has had what it asked for, and done nothing, for so long. While this process was stopped it could
+  /// do nothing.
   pub(super) async fn stalled(&self, limit: Duration) -> Duration {
     loop {
-      let served = self.state().served;
+      let (served, now) = (self.state().served, Instant::now());
       let look = match served {
         Some(served) if served.elapsed() >= limit => return limit,
-        Some(served) => served + limit,
-        None => Instant::now() + LOOK_AGAIN,
+        Some(served) => (served + limit).min(now + LOOK_AGAIN),
+        None => now + LOOK_AGAIN,
       };
       sleep_until(look).await;
+      self.slept(look.elapsed());
+    }
+  }
+
+  /// Leaves out a sleep, which is known by a look that came late.
+  fn slept(&self, late: Duration) {
+    if late >= LOOK_AGAIN
+      && let Some(served) = &mut self.state().served
+    {
+      *served = (*served + late).min(Instant::now());
     }
   }
 }
@@ -125,5 +136,17 @@ mod tests {
     let passed = began.elapsed();
     assert!(passed >= LIMIT / 2 + 11 * LIMIT, "{passed:?}");
     assert!(passed <= LIMIT / 2 + 11 * LIMIT + 2 * LOOK_AGAIN, "{passed:?}");
+  }
+
+  #[tokio::test(start_paused = true)]
+  async fn a_sleep_is_not_the_stores() {
+    let (watched, mut tar) = Watched::new(futures_util::stream::iter([Ok(Bytes::from("a"))]).boxed());
+    tar.next().await.unwrap().unwrap();
+    let waiting = tokio::spawn(async move { watched.stalled(LIMIT).await });
+    tokio::task::yield_now().await;
+    tokio::time::advance(100 * LIMIT).await;
+    let awake = Instant::now();
+    assert_eq!(waiting.await.unwrap(), LIMIT);
+    assert!(awake.elapsed() > LIMIT - 2 * LOOK_AGAIN, "{:?}", awake.elapsed());
   }
 }

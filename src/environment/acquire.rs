@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::carrier::{Carrier, is_of_transport};
-use super::claim::{Claim, FIRST_FENCE};
+use super::claim::Claim;
 use super::connect::{Connected, carrier_of, take_over_container};
 use super::core::Core;
 use super::create::{Contents, NewContainer, Run, create_container, nonce, remove_ours};
@@ -24,7 +24,6 @@ use crate::clock::now_ms;
 use crate::docker::ByteStream;
 use crate::docker::model::Inspection;
 use crate::error::{Error, ErrorCode, Result, fail};
-use crate::random;
 use crate::sandbox::Sandbox;
 use crate::store::lease::{LeaseRecord, Scope, SnapshotState, run_key};
 
@@ -87,7 +86,7 @@ async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Sessi
   let (mut made, claim, how) = match pool::take(core, run, cancel).await? {
     Some((made, claim)) => (made, claim, How::Pooled),
     None => {
-      let claim = Claim::new(core, run.key, &random::hex::<32>()?, FIRST_FENCE);
+      let claim = Claim::first(core, run.key)?;
       let made = create_container(core, run, &claim, Contents::Seed, cancel).await?;
       (made, claim, How::Started)
     }

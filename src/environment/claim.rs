@@ -4,13 +4,22 @@ use std::sync::{Arc, OnceLock};
 
 use super::core::Core;
 use crate::error::Result;
+use crate::random;
 use crate::store::lease::{LeaseRecord, LeaseStore};
 
-/// The fence of a run's first holder.
-pub const FIRST_FENCE: u64 = 1;
+/// Bits of a first fence: a store may keep fences in 32 bits, and process 1 numbers operations by as many of them.
+const FIRST_FENCE_BITS: u32 = 30;
 
-/// A holder's part of a lease. Whoever takes the run over has a higher fence; the token is compared too, since a run that
-/// was ended and started anew has the first fence again.
+/// The fence of a run's first holder. Random, since stores compare fences and nothing else: were the first one always the
+/// same, what a holder writes that was stopped until its run had ended and was started anew would replace the new run's
+/// lease.
+fn first_fence() -> Result<u64> {
+  let random = u64::from(u32::from_be_bytes(random::bytes::<4>()?));
+  Ok((random & ((1 << FIRST_FENCE_BITS) - 1)) + 1)
+}
+
+/// A holder's part of a lease. Whoever takes the run over has a higher fence; one that was ended and started anew has
+/// another token too.
 #[derive(Clone)]
 pub struct Claim {
   leases: Arc<dyn LeaseStore>,
@@ -20,21 +29,23 @@ pub struct Claim {
 }
 
 impl Claim {
-  /// To the lease of this key.
-  pub fn new(core: &Core, key: &str, token: &str, fence: u64) -> Self {
-    let key = Arc::new(OnceLock::from(key.to_owned()));
-    Self { leases: Arc::clone(&core.leases), key, token: token.to_owned(), fence }
-  }
-
   /// To the lease that this holder wrote.
   pub fn of(core: &Core, record: &LeaseRecord) -> Self {
-    Self::new(core, &record.key, &record.token, record.fence)
+    let key = Arc::new(OnceLock::from(record.key.clone()));
+    Self { leases: Arc::clone(&core.leases), key, token: record.token.clone(), fence: record.fence }
   }
 
-  /// To a lease that is yet to be: of a container that waits for a run.
-  pub fn unbound(core: &Core, token: &str) -> Self {
+  /// To a run's first lease, which is yet to be written.
+  pub fn first(core: &Core, key: &str) -> Result<Self> {
+    let claim = Self::unbound(core)?;
+    claim.bind(key);
+    Ok(claim)
+  }
+
+  /// To the first lease of a run that is yet to come: of a container that waits for one.
+  pub fn unbound(core: &Core) -> Result<Self> {
     let leases = Arc::clone(&core.leases);
-    Self { leases, key: Arc::default(), token: token.to_owned(), fence: FIRST_FENCE }
+    Ok(Self { leases, key: Arc::default(), token: random::hex::<32>()?, fence: first_fence()? })
   }
 
   /// The lease of this key it is, for all clones too. Nothing changes where there was one.

@@ -18,7 +18,6 @@ use super::event::{Kind, millis};
 use super::spec;
 use crate::cancel::Cancel;
 use crate::error::{ErrorCode, Result, fail};
-use crate::random;
 
 /// The containers of one environment that wait.
 #[derive(Default)]
@@ -137,8 +136,7 @@ async fn make_up(core: &Core) -> Result<()> {
   while !is_full(core) {
     core.check_open()?;
     let begun = Instant::now();
-    let token = random::hex::<32>()?;
-    let claim = Claim::unbound(core, &token);
+    let claim = Claim::unbound(core)?;
     let image = core.image(&core.closed).await?;
     let made = create_unbound(core, &image, &claim, &core.closed).await?;
     core.events.emit(None, || Kind::Pooled { duration_ms: millis(begun) });

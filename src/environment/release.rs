@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use super::acquire::held;
 use super::checkpoint;
+use super::claim::Claim;
 use super::core::Core;
 use super::create::{nonce, remove_ours};
 use super::event::{Resource, Undone};
@@ -173,6 +174,10 @@ async fn remove_resources(core: &Core, record: &LeaseRecord) -> Result<()> {
   }
   for id in &record.image_ids {
     tell_left(core, record, Resource::Image, id, core.engine.remove_image(id).await)?;
+  }
+  // It has the name of the run, which by now may be another's: this holder may have been stopped meanwhile.
+  if !Claim::of(core, record).is_held().await? {
+    return Err(held(&record.run_id));
   }
   let snapshot = core.snapshots.remove(&record.key).await;
   tell_left(core, record, Resource::Snapshot, &record.key, snapshot)

@@ -256,9 +256,15 @@ impl Session {
     }
   }
 
-  /// Whoever took the run over has a higher fence; then this session touches nothing any more.
+  /// Whoever took the run over has a higher fence; then this session touches nothing any more. An answer that took long is
+  /// of a time before that: this process may have been stopped, and followed, meanwhile. So it is asked for once more.
   async fn check_fence(&self) -> Result<()> {
-    if self.0.claim.is_held().await? { Ok(()) } else { Err(self.taken_over()) }
+    let asked = Moment::now();
+    let mut held = self.0.claim.is_held().await?;
+    if held && asked.elapsed() >= HEARTBEAT_INTERVAL {
+      held = self.0.claim.is_held().await?;
+    }
+    if held { Ok(()) } else { Err(self.taken_over()) }
   }
 
   pub(super) fn taken_over(&self) -> Error {
