@@ -567,6 +567,7 @@ async fn a_network_held_by_a_container_that_is_gone_is_freed_and_removed() {
 #[tokio::test]
 async fn a_commit_and_an_image_removal_name_exactly_what_they_mean() {
   let engine = Script::new()
+    .on("GET", "/_ping", ping("1.41"))
     .on("POST", "/commit", reply(201, r#"{"Id":"sha256:1"}"#))
     .on("DELETE", "/images/a%2Fb%3A1", reply(200, "[]"))
     .serve();
@@ -574,11 +575,42 @@ async fn a_commit_and_an_image_removal_name_exactly_what_they_mean() {
   let labels = [("zhivex".to_owned(), String::new())].into();
   let id = must_end(client.commit_container("c1", "a/b", "1&x=y", Some(&labels))).await.unwrap();
   assert_eq!(id, "sha256:1");
-  let seen = engine.requests()[0].clone();
+  // The first one asks whose API it is.
+  let seen = engine.requests()[1].clone();
   assert_eq!(seen.path, "/commit?container=c1&repo=a%2Fb&tag=1%26x%3Dy");
   assert_eq!(seen.json(), json!({ "Labels": { "zhivex": "" } }));
   must_end(client.remove_image("a/b:1")).await.unwrap();
-  assert_eq!(engine.requests()[1].path, "/images/a%2Fb%3A1?force=true");
+  assert_eq!(engine.requests()[2].path, "/images/a%2Fb%3A1?force=true");
+}
+
+#[tokio::test]
+async fn podman_is_known_by_its_ping_and_understood() {
+  let podman =
+    "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nLibpod-Api-Version: 4.3.1\r\nContent-Length: 2\r\n\r\nOK";
+  let taken = json!({ "cause": "that name is already in use", "message": "taken", "response": 500 });
+  let gone = json!({ "cause": "no such container", "message": "gone", "response": 500 });
+  let engine = Script::new()
+    .on("GET", "/_ping", vec![Act::Write(podman.as_bytes().to_vec())])
+    .on("POST", "/commit", reply(201, r#"{"Id":"1f"}"#))
+    .on("GET", "/images/json", reply(200, r#"[{"Id":"sha256:1f","RepoTags":["docker.io/a/b:1"]}]"#))
+    .on("POST", "/containers/c1/rename", reply(500, &taken.to_string()))
+    .on("GET", INSPECT, reply(500, &gone.to_string()))
+    .on("DELETE", "/images/a%2Fb%3A1", reply(200, "[]"))
+    .serve();
+  let client = client(&engine);
+  let labels = [("zhivex".to_owned(), String::new())].into();
+  assert_eq!(must_end(client.commit_container("c1", "a/b", "1", Some(&labels))).await.unwrap(), "sha256:1f");
+  assert!(engine.requests()[1].path.ends_with("&tag=1&changes=LABEL%20zhivex%3D"));
+  let line = [("x".to_owned(), "a\nUSER 0".to_owned())].into();
+  let refused = must_end(client.commit_container("c1", "a/b", "1", Some(&line))).await.unwrap_err();
+  assert_error(&refused, ErrorCode::Unsupported, &["control characters"]);
+  assert_eq!(must_end(client.list_images("a/b")).await.unwrap()[0].repo_tags, ["a/b:1"]);
+  let error = must_end(client.rename_container("c1", "n")).await.unwrap_err();
+  assert_error(&error, ErrorCode::Conflict, &["taken"]);
+  let error = must_end(client.inspect_container("c1")).await.unwrap_err();
+  assert_error(&error, ErrorCode::NotFound, &["returned 500: gone"]);
+  must_end(client.remove_image("a/b:1")).await.unwrap();
+  assert_eq!(engine.requests().last().unwrap().path, "/images/a%2Fb%3A1?force=false");
 }
 
 #[tokio::test]

@@ -25,6 +25,9 @@ export const where = process.env.SANDBOX_TEST_ENGINE === 'variables' ? {} : { so
 /** The transport that sessions have unless a test asks for one: `SANDBOX_TEST_TRANSPORT`, or the default. */
 export const transport = process.env.SANDBOX_TEST_TRANSPORT ?? 'auto'
 
+/** With `SANDBOX_TEST_ASSURANCE=best-effort` the live tests run on engines that cannot enforce every limit, such as Podman. */
+const assurance = process.env.SANDBOX_TEST_ASSURANCE
+
 /** Process 1 and the mounts of a container of ours, as its inspection has them. */
 export const PROCESS_1 = transport === 'exec' ? ['/bin/sh', '-c'] : ['/.sandbox/supervisor']
 export const mountsOf = ({ Mounts }) => Mounts.map(({ Type, Destination, RW }) => [Type, Destination, RW])
@@ -46,6 +49,7 @@ export const plainOptions = ownerId => ({
   pull: 'never',
   shell: 'allow',
   transport,
+  ...(assurance && { assurance }),
 })
 
 /** Everything that one file makes carries the file's own owner id, so that files can run beside each other. */

@@ -25,7 +25,8 @@ export async function hasImage(socketPath, name) {
 
 /** Makes an image from the tar of a root file system. */
 export async function importImage(socketPath, name, tarPath) {
-  const query = new URLSearchParams({ fromSrc: '-', ...named(name) })
+  // With the tag in `repo`: Podman does not look at `tag` when it imports.
+  const query = new URLSearchParams({ fromSrc: '-', repo: name })
   const options = { body: createReadStream(tarPath), type: 'application/x-tar' }
   const text = await must(`importing ${name}`, socketPath, 'POST', `/images/create?${query}`, options)
   // Progress is already on its way with status 200 when an import fails: the error is in one of its lines.
@@ -61,7 +62,9 @@ export function call(socketPath, method, path, { body, type, timeoutMs } = {}) {
       response.on('end', () => resolve({ status: response.statusCode, body: text }))
       response.on('error', reject)
     })
-    sent.on('timeout', () => sent.destroy(new Error(`${method} ${path}: no answer within ${timeoutMs} ms`)))
+    // A connection that is used a second time brings a limit of Node's own, which an import outlasts.
+    if (timeoutMs)
+      sent.on('timeout', () => sent.destroy(new Error(`${method} ${path}: no answer within ${timeoutMs} ms`)))
     sent.on('error', reject)
     if (!body) return sent.end()
     body.on('error', error => sent.destroy(error))

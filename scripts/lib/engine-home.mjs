@@ -101,12 +101,17 @@ async function removeBridges(folder) {
   }
 }
 
-// A container whose engine was killed leaves empty groups under the parent that all engines of a machine share.
+// A container whose engine was killed leaves empty groups under the parent that all engines of a machine share; Podman
+// leaves that parent too, and a group for each of its watchers.
 function removeControlGroups(folder) {
-  const containers = readdirIfThere(join(folder, 'data', 'containers'))
-  const parents = ['', ...readdirIfThere('/sys/fs/cgroup')].map(name => join('/sys/fs/cgroup', name, 'docker'))
-  for (const parent of parents.filter(existsSync)) {
-    for (const id of containers.filter(name => existsSync(join(parent, name)))) rmdirSync(join(parent, id))
+  const ofDocker = readdirIfThere(join(folder, 'data', 'containers'))
+  const ofPodman = readdirIfThere(join(folder, 'data', 'overlay-containers'))
+  const groups = [
+    ...ofDocker.map(id => join('docker', id)),
+    ...ofPodman.flatMap(id => [`libpod-${id}`, `libpod-conmon-${id}`]).map(name => join('libpod_parent', name)),
+  ]
+  for (const parent of ['', ...readdirIfThere('/sys/fs/cgroup')].map(name => join('/sys/fs/cgroup', name))) {
+    for (const group of groups.map(name => join(parent, name)).filter(existsSync)) rmdirSync(group)
   }
 }
 

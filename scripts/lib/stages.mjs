@@ -17,6 +17,8 @@ const ONE = { passed: 1, failed: 0 }
 const CORE = ['--no-default-features', '--features', 'supervisor,fuzzing']
 const TESTS = '__test__'
 const CHOOSING = ['bare-image', 'fallback', 'gvisor', 'locate', 'resident']
+// Those with a command of their own, `npm run test:podman`.
+const ELSEWHERE = ['podman.test.mjs']
 // Those that need the engine.
 const LIVE = join(TESTS, 'live')
 const SOAK = join(TESTS, 'soak')
@@ -126,7 +128,8 @@ function runNode(files, env, show) {
 }
 
 function testFiles(folder) {
-  const files = readdirSync(join(ROOT, folder)).filter(name => /\.test\.[cm]?js$/.test(name))
+  const isTest = name => /\.test\.[cm]?js$/.test(name) && !ELSEWHERE.includes(name)
+  const files = readdirSync(join(ROOT, folder)).filter(isTest)
   if (files.length === 0) throw new Error(`There is no test file in ${folder}`)
   // With ./ in front bun takes it for a path; without, for a pattern.
   return files.toSorted().map(name => `./${folder}/${name}`)

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use http_body_util::BodyExt;
-use hyper::{Method, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::OnceCell;
 
+use super::dialect::Dialect;
 use super::endpoint::Endpoint;
 use super::locate::Surroundings;
 use super::transport::Transport;
@@ -24,6 +25,7 @@ pub struct Client(Arc<Inner>);
 struct Inner {
   transport: Transport,
   version: OnceCell<ApiVersion>,
+  dialect: OnceCell<Dialect>,
 }
 
 impl Client {
@@ -62,7 +64,8 @@ impl Client {
         "socketPath has {length} bytes; no path has more than {MAX_PATH_BYTES}."
       ));
     }
-    Ok(Self(Arc::new(Inner { transport: Transport::new(socket.map(Endpoint::Unix), surroundings), version })))
+    let transport = Transport::new(socket.map(Endpoint::Unix), surroundings);
+    Ok(Self(Arc::new(Inner { transport, version, dialect: OnceCell::new() })))
   }
 
   pub(super) fn transport(&self) -> &Transport {
@@ -75,21 +78,34 @@ impl Client {
     self.0.version.get_or_try_init(|| self.negotiate()).await.copied()
   }
 
+  /// Whose API it is. The negotiation tells, so that it costs a call only where a version was given.
+  pub(super) async fn dialect(&self) -> Result<Dialect> {
+    self.version().await?;
+    self.0.dialect.get_or_try_init(|| async { Ok(Dialect::of(&self.ping().await?)) }).await.copied()
+  }
+
   /// `/_ping` says the newest version in a header; where it does not, `/version` says it in its body.
   async fn negotiate(&self) -> Result<ApiVersion> {
+    let headers = self.ping().await?;
+    // Whoever was first has said the same.
+    let _ = self.0.dialect.set(Dialect::of(&headers));
+    let header = headers.get("api-version").and_then(|value| value.to_str().ok());
+    let newest = match header.and_then(ApiVersion::parse) {
+      Some(version) => version,
+      None => self.version_of_body().await?,
+    };
+    ApiVersion::negotiate(newest)
+  }
+
+  async fn ping(&self) -> Result<HeaderMap> {
     let ping = self.transport().send(self.request(Method::GET, "/_ping", None)?).await?;
-    let header = ping.headers().get("api-version").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let status = ping.status();
+    let (status, headers) = (ping.status(), ping.headers().clone());
     // Read to the end, so that the connection can serve the next request.
     let body = http_body_util::Limited::new(ping.into_body(), MAX_REPLY_BYTES).collect().await;
     if status == StatusCode::BAD_REQUEST && body.is_ok_and(|body| wants_tls(&body.to_bytes())) {
       return Err(self.without_tls());
     }
-    let newest = match header.as_deref().and_then(ApiVersion::parse) {
-      Some(version) => version,
-      None => self.version_of_body().await?,
-    };
-    ApiVersion::negotiate(newest)
+    Ok(headers)
   }
 
   fn without_tls(&self) -> Error {

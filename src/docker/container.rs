@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::client::Client;
+use super::dialect::Dialect;
 use super::model::{ContainerSpec, Inspection, ListedContainer};
 use super::request::{Reply, api_error, encode, engine_message, segment};
 use crate::error::{Error, ErrorCode, Result, fail};
@@ -104,7 +105,7 @@ impl Client {
       None => "/containers/create".to_owned(),
     };
     let reply = self.call(Method::POST, &path, Some(&create_body(spec))).await?;
-    match reply.status {
+    match reply.meaning() {
       status if status.is_success() => {
         serde_json::from_slice::<Created>(&reply.body).map(|created| created.id).map_err(|error| {
           fail!(DockerApi, "The Docker engine created a container and told no id.").with_source(error)
@@ -149,7 +150,7 @@ impl Client {
   pub(super) async fn kill(&self, id: &str, signal: &str) -> Result<()> {
     let path = format!("/containers/{}/kill?signal={}", segment(id)?, encode(signal));
     let reply = self.call(Method::POST, &path, None).await?;
-    match reply.status {
+    match reply.meaning() {
       status if status.is_success() => Ok(()),
       StatusCode::NOT_FOUND => Err(api_error(&Method::POST, &path, &reply)),
       // One that has ended is refused, with a status that differs between engines. It is what a kill is for.
@@ -176,7 +177,7 @@ impl Client {
   pub async fn rename_container(&self, id: &str, name: &str) -> Result<()> {
     let path = format!("/containers/{}/rename?name={}", segment(id)?, encode(name));
     let reply = self.call(Method::POST, &path, None).await?;
-    match reply.status {
+    match reply.meaning() {
       status if status.is_success() => Ok(()),
       StatusCode::CONFLICT => Err(name_taken(name, &reply)),
       _ => Err(api_error(&Method::POST, &path, &reply)),
@@ -186,12 +187,26 @@ impl Client {
   pub(super) async fn remove(&self, id: &str) -> Result<()> {
     let path = format!("/containers/{}?force=true&v=true", segment(id)?);
     let reply = self.call(Method::DELETE, &path, None).await?;
-    match reply.status {
+    match reply.meaning() {
       status if status.is_success() => Ok(()),
+      // Podman gives up where the container ended by itself just before it was killed for this.
+      StatusCode::CONFLICT if reply.status != StatusCode::CONFLICT => self.remove_again(id, &path).await,
       // To a forced removal this says that another is under way, which may take a moment. The state meanwhile may be
       // any: an engine calls a container running while it kills it.
       StatusCode::CONFLICT => self.wait_removed(id, || api_error(&Method::DELETE, &path, &reply)).await,
       _ => Err(api_error(&Method::DELETE, &path, &reply)),
+    }
+  }
+
+  async fn remove_again(&self, id: &str, path: &str) -> Result<()> {
+    sleep(REMOVAL_POLL).await;
+    let reply = self.call(Method::DELETE, path, None).await?;
+    match reply.meaning() {
+      // It went by itself.
+      StatusCode::NOT_FOUND => Ok(()),
+      status if status.is_success() => Ok(()),
+      StatusCode::CONFLICT => self.wait_removed(id, || api_error(&Method::DELETE, path, &reply)).await,
+      _ => Err(api_error(&Method::DELETE, path, &reply)),
     }
   }
 
@@ -218,10 +233,34 @@ impl Client {
     pause: Pause,
   ) -> Result<String> {
     let pause = if pause == Pause::Never { "&pause=false" } else { "" };
-    let path = format!("/commit?container={}&repo={}&tag={}{pause}", encode(id), encode(repo), encode(tag));
-    let body = labels.map(|labels| json!({ "Labels": labels }));
-    Ok(self.json::<Created>(Method::POST, &path, body.as_ref()).await?.id)
+    let changes = match (self.dialect().await?, labels) {
+      (Dialect::Podman, Some(labels)) => label_changes(labels)?,
+      _ => String::new(),
+    };
+    let path =
+      format!("/commit?container={}&repo={}&tag={}{pause}{changes}", encode(id), encode(repo), encode(tag));
+    // Podman refuses a commit without a body.
+    let body = labels.map_or_else(|| json!({}), |labels| json!({ "Labels": labels }));
+    let id = self.json::<Created>(Method::POST, &path, Some(&body)).await?.id;
+    // Podman leaves out what it begins with everywhere else, lists of images among it.
+    Ok(if id.contains(':') { id } else { format!("sha256:{id}") })
   }
+}
+
+/// Labels of a commit as Podman takes them, which does not look at those in the body.
+fn label_changes(labels: &BTreeMap<String, String>) -> Result<String> {
+  let change = |(name, value): (&String, &String)| {
+    let label = format!("{name}={value}");
+    // The next line would be another instruction.
+    if label.chars().any(char::is_control) {
+      return Err(fail!(
+        Unsupported,
+        "Podman can give an image no label with control characters: {label:?}."
+      ));
+    }
+    Ok(format!("&changes={}", encode(&format!("LABEL {label}"))))
+  };
+  labels.iter().map(change).collect()
 }
 
 fn name_taken(name: &str, reply: &Reply) -> Error {

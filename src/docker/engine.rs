@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::client::Client;
+use super::dialect::Dialect;
 use super::model::{
   ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedImage, ListedNetwork,
   Network, PathStat,
@@ -125,6 +126,10 @@ pub trait Engine: Send + Sync {
   /// The client of a real engine, for what only that can do (volumes, attach).
   fn client(&self) -> Option<&Client> {
     None
+  }
+  /// Whose API it speaks, where that can be known.
+  async fn dialect(&self) -> Result<Dialect> {
+    Ok(Dialect::Docker)
   }
   /// What the engine is and can enforce.
   async fn info(&self) -> Result<EngineInfo>;

@@ -13,6 +13,7 @@ pub mod connection;
 pub mod container;
 mod credential_helper;
 mod credentials;
+pub mod dialect;
 pub mod ending;
 mod endpoint;
 pub mod engine;

@@ -85,7 +85,7 @@ impl Client {
     let mut pause = REMOVAL_PAUSE;
     loop {
       let reply = self.call(Method::DELETE, &path, None).await?;
-      let refused = matches!(reply.status, StatusCode::FORBIDDEN | StatusCode::CONFLICT);
+      let refused = matches!(reply.meaning(), StatusCode::FORBIDDEN | StatusCode::CONFLICT);
       if reply.status.is_success() {
         return Ok(());
       }

@@ -7,6 +7,7 @@ use hyper::Method;
 
 use super::client::Client;
 use super::container::Pause;
+use super::dialect::Dialect;
 use super::engine::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin};
 use super::model::{
   ContainerSpec, EngineInfo, ImageInspection, Inspection, ListedContainer, ListedImage, ListedNetwork,
@@ -26,6 +27,10 @@ impl Engine for Client {
 
   fn client(&self) -> Option<&Client> {
     Some(self)
+  }
+
+  async fn dialect(&self) -> Result<Dialect> {
+    self.dialect().await
   }
 
   async fn info(&self) -> Result<EngineInfo> {

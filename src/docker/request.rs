@@ -47,6 +47,26 @@ pub struct Reply {
   pub body: Bytes,
 }
 
+impl Reply {
+  /// The status that Docker would have given. Podman has 500 for much that Docker has a status for, and says in `cause`
+  /// which of its errors it was (`libpod/define/errors.go`, `storage/errors.go`).
+  pub fn meaning(&self) -> StatusCode {
+    if self.status != StatusCode::INTERNAL_SERVER_ERROR {
+      return self.status;
+    }
+    let json = serde_json::from_slice::<serde_json::Value>(&self.body).ok();
+    match json.as_ref().and_then(|json| json.get("cause")?.as_str()) {
+      Some("no such container" | "no such exec session" | "no such volume" | "network not found") => {
+        StatusCode::NOT_FOUND
+      }
+      Some("that name is already in use" | "container already exists" | "container state improper") => {
+        StatusCode::CONFLICT
+      }
+      _ => self.status,
+    }
+  }
+}
+
 impl Client {
   /// Sends JSON or nothing, reads the reply whole. `path` begins behind the version.
   pub(super) async fn call(
@@ -193,7 +213,8 @@ pub fn engine_message(body: &[u8]) -> String {
 
 /// The error of a reply: 404 is `NOT_FOUND`, all others are `DOCKER_API`; message, method, path and status are kept.
 pub fn api_error(method: &Method, path: &str, reply: &Reply) -> Error {
-  let code = if reply.status == StatusCode::NOT_FOUND { ErrorCode::NotFound } else { ErrorCode::DockerApi };
+  let code =
+    if reply.meaning() == StatusCode::NOT_FOUND { ErrorCode::NotFound } else { ErrorCode::DockerApi };
   let message = engine_message(&reply.body);
   let message = if message.is_empty() { "the engine gave no reason" } else { &message };
   Error::new(

@@ -262,7 +262,7 @@ async fn running(core: &Core, record: &LeaseRecord) -> Result<Running> {
       record.run_id
     ));
   }
-  spec::verify(&found, &core.options, record.network_id.as_deref())?;
+  spec::verify(&found, &core.options, record.network_id.as_deref(), core.engine.dialect().await?)?;
   match carrier_of(&found) {
     Some(carrier) => Ok(Running::Here(Box::new(found), carrier)),
     None => Ok(Running::Lost("was started by another version of this package")),

@@ -8,6 +8,7 @@ use super::core::Core;
 use super::event::Kind;
 use super::options::Transport;
 use super::spec::LABEL_MAKER;
+use crate::docker::dialect::Dialect;
 use crate::docker::model::ImageInspection;
 use crate::error::{Error, ErrorCode, Result, fail};
 use crate::supervisor::embedded::{Binary, binary};
@@ -157,6 +158,17 @@ async fn resident(core: &Core, image: &ImageInspection) -> Result<Carrier> {
       "it needs a Docker engine that this package talks to itself, and this environment has a client of its own"
     ));
   };
+  // Asked for by name it is had all the same: whoever releases every run loses nothing. An allowlist cannot be had with the
+  // other one there, since Podman's internal networks have no gateway for the proxy to listen at.
+  if core.options.transport == Transport::Auto
+    && core.proxy.is_none()
+    && core.engine.dialect().await? == Dialect::Podman
+  {
+    return Err(fail!(
+      Unsupported,
+      "Podman closes the input of a container's process 1 as soon as its host is gone, so the container of a run would end with this process"
+    ));
+  }
   let binary = binary(&image.architecture)?;
   if !core.residency.is_verified() {
     volume::claim(client, binary).await?;

@@ -19,6 +19,7 @@ use super::spec::enforcement_gaps;
 use crate::cancel::Cancel;
 use crate::clock::now_ms;
 use crate::docker::Engine;
+use crate::docker::dialect::Dialect;
 use crate::error::{Result, fail};
 use crate::limits::MAX_STARTS;
 use crate::proxy::{Proxy, Resolver};
@@ -164,13 +165,22 @@ impl Core {
     }
   }
 
-  /// With `assurance: "enforced"`, the engine must be able to enforce every limit. Asked once.
+  /// With `assurance: "enforced"`, the engine must be able to enforce every limit. Asked once. Whatever the assurance, an
+  /// option that the engine would leave out without a word is refused.
   pub async fn check_enforcement(&self) -> Result<()> {
+    if let Some(runtime) = &self.options.runtime
+      && self.engine.dialect().await? == Dialect::Podman
+    {
+      return Err(fail!(
+        Unsupported,
+        "runtime was {runtime:?}, but Podman takes no runtime for a container by this API and would start its own. Set runtime in its containers.conf, and leave the option out."
+      ));
+    }
     if self.options.assurance == Assurance::BestEffort {
       return Ok(());
     }
     let ask = || async {
-      let gaps = enforcement_gaps(&self.engine.info().await?);
+      let gaps = enforcement_gaps(&self.engine.info().await?, self.engine.dialect().await?);
       if gaps.is_empty() {
         return Ok(());
       }

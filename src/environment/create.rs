@@ -183,7 +183,8 @@ impl Attempt<'_> {
   }
 
   async fn make_as(&self, carrier: Carrier, identity: &Identity) -> Result<(String, Connected)> {
-    let spec = spec::container_spec(&self.core.options, self.image, identity, carrier);
+    let dialect = self.core.engine.dialect().await?;
+    let spec = spec::container_spec(&self.core.options, self.image, identity, carrier, dialect);
     let id = self.create(&spec, &identity.name).await?;
     match self.run(&id, carrier, identity).await {
       Ok(connected) => Ok((id, connected)),
@@ -213,7 +214,8 @@ impl Attempt<'_> {
       tokio::join!(core.engine.inspect_container(id), carrier::prepare(core, carrier, id));
     let found = found?;
     check_image(core, &found, self.image)?;
-    spec::verify(&found, &core.options, identity.network.as_ref().map(|(id, _)| id.as_str()))?;
+    let network = identity.network.as_ref().map(|(id, _)| id.as_str());
+    spec::verify(&found, &core.options, network, core.engine.dialect().await?)?;
     prepared?;
     let connected = connect(core, &found, carrier, self.claim, core.engine.start_container(id)).await;
     if carrier.is_resident() { connected.map_err(carrier::not_ours) } else { connected }

@@ -13,6 +13,7 @@ use super::carrier::Carrier;
 use super::network::{self, Site};
 use super::options::{Limits, Options};
 use super::search_path;
+use crate::docker::dialect::Dialect;
 use crate::docker::model::{ContainerSpec, ImageInspection};
 use crate::supervisor::volume::{self, MOUNT, PROGRAM};
 use crate::workspace::path::WORKSPACE_ROOT;
@@ -93,8 +94,9 @@ pub fn container_spec(
   image: &ImageInspection,
   identity: &Identity,
   carrier: Carrier,
+  dialect: Dialect,
 ) -> ContainerSpec {
-  let mut spec = profile(options, image, identity);
+  let mut spec = profile(options, image, identity, dialect);
   if let Some((_, site)) = &identity.network {
     spec.labels.insert(LABEL_PROXY.to_owned(), site.to_string());
     // An engine's own resolver asks others for names that it does not know, from the host if need be. This one asks the
@@ -114,13 +116,18 @@ pub fn container_spec(
   spec
 }
 
-fn profile(options: &Options, image: &ImageInspection, identity: &Identity) -> ContainerSpec {
+fn profile(
+  options: &Options,
+  image: &ImageInspection,
+  identity: &Identity,
+  dialect: Dialect,
+) -> ContainerSpec {
   let limits = &options.limits;
   ContainerSpec {
     image: options.image.clone(),
     user: options.user.to_string(),
     working_dir: WORKSPACE_ROOT.to_owned(),
-    env: environment(options, image, identity),
+    env: environment(options, image, identity, dialect),
     entrypoint: Some(["/bin/sh", "-c", KEEPER].map(str::to_owned).to_vec()),
     cmd: Vec::new(),
     network_mode: identity.network.as_ref().map_or("none", |(id, _)| id.as_str()).to_owned(),
@@ -128,7 +135,7 @@ fn profile(options: &Options, image: &ImageInspection, identity: &Identity) -> C
     memory_bytes: memory_bytes(limits),
     nano_cpus: nano_cpus(limits),
     pids_limit: i64::from(limits.pids),
-    tmpfs: mounts::tmpfs(options, image),
+    tmpfs: mounts::tmpfs(options, image, dialect),
     labels: labels(image, identity),
     // An init would be one more process 1 that a command may signal; the keeper reaps.
     init: false,
@@ -160,8 +167,14 @@ fn nano_cpus(limits: &Limits) -> u64 {
   (limits.cpus * 1e9).round() as u64
 }
 
-/// Our variables, and every other one of the image removed by its bare name.
-fn environment(options: &Options, image: &ImageInspection, identity: &Identity) -> Vec<String> {
+/// Our variables, and every other one of the image removed by its bare name. To Podman a bare name is the variable of its
+/// own service, which may be a secret of the host's, and the image's where that has none: there they are emptied.
+fn environment(
+  options: &Options,
+  image: &ImageInspection,
+  identity: &Identity,
+  dialect: Dialect,
+) -> Vec<String> {
   let of_image: Vec<(&str, &str)> = image
     .config
     .env
@@ -183,8 +196,11 @@ fn environment(options: &Options, image: &ImageInspection, identity: &Identity) 
     ours.extend(network::variables(&proxy.to_string()));
   }
   ours.extend(options.env.iter().map(|(name, value)| (name.as_str(), value.clone())));
-  let dropped =
-    of_image.iter().filter(|(name, _)| !ours.contains_key(name)).map(|(name, _)| (*name).to_owned());
+  let without = |name: &str| match dialect {
+    Dialect::Docker => name.to_owned(),
+    Dialect::Podman => format!("{name}="),
+  };
+  let dropped = of_image.iter().filter(|(name, _)| !ours.contains_key(name)).map(|(name, _)| without(name));
   let dropped: Vec<String> = dropped.collect();
   ours.into_iter().map(|(name, value)| format!("{name}={value}")).chain(dropped).collect()
 }

@@ -27,7 +27,13 @@ fn hostile_image() -> ImageInspection {
 
 fn spec_of(options: &Options, image: &ImageInspection) -> ContainerSpec {
   let labels = [(LABEL.to_owned(), "1".to_owned())].into();
-  container_spec(options, image, &Identity { name: "n".to_owned(), labels, network: None }, Carrier::Exec)
+  container_spec(
+    options,
+    image,
+    &Identity { name: "n".to_owned(), labels, network: None },
+    Carrier::Exec,
+    Dialect::Docker,
+  )
 }
 
 #[test]
@@ -148,11 +154,11 @@ fn volumes_are_masked_whatever_their_spelling() {
 fn a_container_with_todays_limits_is_accepted() {
   for extra in [json!({}), json!({ "tmp": { "sizeMb": 1 }, "limits": { "cpus": 0.123 } })] {
     let options = options(extra);
-    verify(&inspection(&options, json!({})), &options, None).unwrap();
+    verify(&inspection(&options, json!({})), &options, None, Dialect::Docker).unwrap();
   }
   let masked = json!({ "Tmpfs": { "/workspace": WORKSPACE, "/tmp": MASK, "/data": MASK } });
   let options = options(json!({}));
-  verify(&inspection(&options, masked), &options, None).unwrap();
+  verify(&inspection(&options, masked), &options, None, Dialect::Docker).unwrap();
 }
 
 #[test]
@@ -180,7 +186,7 @@ fn each_difference_is_a_conflict_that_names_it() {
     ),
   ];
   for (change, difference) in rows {
-    let error = verify(&inspection(&options, change), &options, None).unwrap_err();
+    let error = verify(&inspection(&options, change), &options, None, Dialect::Docker).unwrap_err();
     let message = format!(
       "Container box has another {difference}. Resume the run with the options that started it, or start a new run."
     );
@@ -192,10 +198,10 @@ fn each_difference_is_a_conflict_that_names_it() {
 fn best_effort_waives_only_what_the_engine_left_out() {
   let options = options(json!({ "assurance": "best-effort" }));
   let weak = json!({ "Memory": 0, "MemorySwap": -1, "PidsLimit": null, "NanoCpus": 0 });
-  verify(&inspection(&options, weak), &options, None).unwrap();
+  verify(&inspection(&options, weak), &options, None, Dialect::Docker).unwrap();
   for change in [json!({ "PidsLimit": 65 }), json!({ "Memory": 1 }), json!({ "NetworkMode": "host" })] {
     assert_eq!(
-      verify(&inspection(&options, change), &options, None).unwrap_err().code(),
+      verify(&inspection(&options, change), &options, None, Dialect::Docker).unwrap_err().code(),
       ErrorCode::Conflict
     );
   }
@@ -206,7 +212,7 @@ fn an_inspection_of_another_client_is_compared_as_far_as_it_goes() {
   let options = options(json!({}));
   let verify_json = |host: Value| {
     let found = serde_json::from_value(json!({ "Id": "c1", "State": {}, "HostConfig": host })).unwrap();
-    verify(&found, &options, None).map_err(|error| error.code())
+    verify(&found, &options, None, Dialect::Docker).map_err(|error| error.code())
   };
   assert_eq!(verify_json(json!({})), Ok(()));
   assert_eq!(verify_json(json!({ "NanoCpus": 500_000_000, "PidsLimit": 64, "Memory": 268_435_456 })), Ok(()));
@@ -223,17 +229,89 @@ fn gaps_are_named() {
     security_options: vec!["name=seccomp,profile=default".to_owned()],
     ..EngineInfo::default()
   };
-  assert_eq!(enforcement_gaps(&full), Vec::<&str>::new());
-  assert_eq!(enforcement_gaps(&EngineInfo { swap_limit: false, ..full.clone() }), ["swap limits"]);
+  let whole = full.clone();
+  assert_eq!(enforcement_gaps(&full, Dialect::Docker), Vec::<&str>::new());
+  assert_eq!(
+    enforcement_gaps(&EngineInfo { swap_limit: false, ..full.clone() }, Dialect::Docker),
+    ["swap limits"]
+  );
   let unconfined = vec!["name=seccomp,profile=unconfined".to_owned()];
   assert_eq!(
-    enforcement_gaps(&EngineInfo { security_options: unconfined, ..full.clone() }),
+    enforcement_gaps(&EngineInfo { security_options: unconfined, ..full.clone() }, Dialect::Docker),
     ["seccomp profiles"]
   );
   assert_eq!(
-    enforcement_gaps(&EngineInfo { security_options: Vec::new(), pids_limit: false, ..full }),
+    enforcement_gaps(
+      &EngineInfo { security_options: Vec::new(), pids_limit: false, ..full },
+      Dialect::Docker
+    ),
     ["process limits", "seccomp profiles"]
   );
+  assert_eq!(
+    enforcement_gaps(&whole, Dialect::Podman),
+    ["the number of files in the workspace", "a seccomp profile that refuses new user namespaces"]
+  );
+}
+
+/// What Podman 4.3 said of a container that was asked for with these options.
+const IN_PODMAN: &str = "rw,nosuid,nodev,noexec,size=67108864,uid=65534,gid=65534,mode=0700,rprivate";
+const MASK_IN_PODMAN: &str = "ro,nosuid,nodev,noexec,size=4096,mode=0555,rprivate";
+
+fn podman_spec(options: &Options, image: &ImageInspection) -> ContainerSpec {
+  let identity = Identity { name: "n".to_owned(), labels: BTreeMap::new(), network: None };
+  container_spec(options, image, &identity, Carrier::Exec, Dialect::Podman)
+}
+
+#[test]
+fn podman_gets_no_bare_names_and_no_options_that_it_refuses() {
+  let mask = "ro,nosuid,nodev,noexec,size=4096,mode=0555,notmpcopyup";
+  let spec = podman_spec(&options(json!({ "env": { "MINE": "v" } })), &hostile_image());
+  assert_eq!(
+    spec.env,
+    ["HOME=/workspace", "MINE=v", "PATH=/bin:/usr/bin", "TMPDIR=/workspace", "LD_PRELOAD=", "SECRET="]
+  );
+  assert_eq!(spec.tmpfs["/workspace"], "rw,nosuid,nodev,noexec,size=67108864,U,mode=0700,notmpcopyup");
+  assert_eq!(spec.tmpfs["/workspace/deep"], "rw,nosuid,nodev,noexec,size=4096,U,mode=0700,notmpcopyup");
+  for place in ["/data", "/logs", "/run", "/tmp", "/var/tmp"] {
+    assert_eq!(spec.tmpfs[place], mask, "{place}");
+  }
+  let with_tmp = podman_spec(&options(json!({ "tmp": { "sizeMb": 1 } })), &ImageInspection::default());
+  assert_eq!(with_tmp.tmpfs["/tmp"], "rw,nosuid,nodev,noexec,size=1048576,U,mode=0700,notmpcopyup");
+}
+
+#[test]
+fn podmans_words_for_the_mounts_are_understood_and_a_missing_mask_is_not() {
+  let plain = options(json!({}));
+  let with_tmp = options(json!({ "tmp": { "sizeMb": 64 } }));
+  let found = |mounts: Value| inspection(&plain, json!({ "Tmpfs": mounts }));
+  let whole = |mounts: Value| {
+    let mut all = json!({
+      "/workspace": IN_PODMAN, "/run": MASK_IN_PODMAN, "/tmp": MASK_IN_PODMAN, "/var/tmp": MASK_IN_PODMAN,
+    });
+    all.as_object_mut().unwrap().extend(mounts.as_object().unwrap().clone());
+    found(all)
+  };
+  let check = |found: &Inspection, options: &Options| {
+    verify(found, options, None, Dialect::Podman).map_err(|error| error.message().to_owned())
+  };
+  assert_eq!(check(&whole(json!({})), &plain), Ok(()));
+  assert_eq!(check(&whole(json!({ "/tmp": IN_PODMAN })), &with_tmp), Ok(()));
+  let rows = [
+    (whole(json!({ "/run": "rw,rprivate" })), "mask of /run"),
+    (whole(json!({ "/var/tmp": IN_PODMAN })), "mask of /var/tmp"),
+    (whole(json!({ "/tmp": IN_PODMAN })), "tmp.sizeMb"),
+    (whole(json!({ "/workspace": format!("{IN_PODMAN},tmpcopyup") })), "workspace"),
+    (whole(json!({ "/workspace": IN_PODMAN.replace("65534", "0") })), "workspace"),
+    (
+      found(json!({ "/workspace": IN_PODMAN, "/tmp": MASK_IN_PODMAN, "/run": MASK_IN_PODMAN })),
+      "mask of /var/tmp",
+    ),
+  ];
+  for (found, what) in rows {
+    let message = check(&found, &plain).unwrap_err();
+    assert!(message.starts_with(&format!("Container box has another {what}")), "{message}");
+  }
+  assert!(check(&whole(json!({})), &with_tmp).is_err());
 }
 
 #[test]
@@ -257,7 +335,7 @@ fn an_allowlist_has_no_network_with_the_resident_transport_and_its_own_with_the_
   let site: Site = "172.18.0.1:3128 172.18.0.0/16".parse().unwrap();
   let identity =
     Identity { name: "n".to_owned(), labels: BTreeMap::new(), network: Some(("net".to_owned(), site)) };
-  let spec = container_spec(&options, &ImageInspection::default(), &identity, Carrier::Exec);
+  let spec = container_spec(&options, &ImageInspection::default(), &identity, Carrier::Exec, Dialect::Docker);
   assert_eq!((spec.network_mode.as_str(), spec.dns), ("net", vec!["127.0.0.1".to_owned()]));
   assert_eq!(spec.labels[LABEL_PROXY], site.to_string());
   assert_eq!(spec.sysctls["net.ipv4.ping_group_range"], "1 0");

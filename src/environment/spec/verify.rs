@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use super::{memory_bytes, mounts, nano_cpus};
 use crate::docker::EngineKind;
+use crate::docker::dialect::Dialect;
 use crate::docker::model::{EngineInfo, HostConfig, Inspection};
 use crate::environment::options::{Assurance, Options};
 use crate::error::{Result, fail};
@@ -12,7 +13,7 @@ use crate::workspace::path::WORKSPACE_ROOT;
 /// Whether a container was made with today's limits; `CONFLICT` names the first that differs. A limit that an engine
 /// leaves out because it cannot enforce it is waived with `assurance: "best-effort"`; what an application's own client
 /// does not report (it need not) cannot be compared. `network` is the id of the run's own, where it has one.
-pub fn verify(found: &Inspection, options: &Options, network: Option<&str>) -> Result<()> {
+pub fn verify(found: &Inspection, options: &Options, network: Option<&str>, dialect: Dialect) -> Result<()> {
   let name = if found.name.is_empty() { &found.id } else { &found.name };
   let (host, limits) = (&found.host_config, &options.limits);
   // Every engine names a network mode; an inspection without one is not an engine's.
@@ -40,7 +41,7 @@ pub fn verify(found: &Inspection, options: &Options, network: Option<&str>) -> R
   if !host.readonly_rootfs {
     return Err(differs(name, "read-only root file system", &false, &true));
   }
-  verify_mounts(name, host, options)
+  verify_mounts(name, host, options, dialect)
 }
 
 /// A client of the application's own may leave out what it does not know: with `assurance: "enforced"` the engine's own
@@ -79,20 +80,25 @@ fn verify_own(found: &Inspection, options: &Options, partial: bool) -> Result<()
   ))
 }
 
-fn verify_mounts(name: &str, host: &HostConfig, options: &Options) -> Result<()> {
+fn verify_mounts(name: &str, host: &HostConfig, options: &Options, dialect: Dialect) -> Result<()> {
   let Some(mounts) = &host.tmpfs else { return Ok(()) };
   let is = |path: &str| mounts.get(path).map_or("none", String::as_str);
-  let workspace = mounts::workspace(options);
-  if is(WORKSPACE_ROOT) != workspace {
+  let as_asked = |path: &str, asked: &str| mounts::is_as_asked(is(path), asked, options, dialect);
+  let workspace = mounts::workspace(options, dialect);
+  if !as_asked(WORKSPACE_ROOT, &workspace) {
     return Err(differs(name, "workspace", &is(WORKSPACE_ROOT), &workspace));
   }
-  let tmp = mounts::tmp(options);
+  let (tmp, mask) = (mounts::tmp(options, dialect), mounts::mask(dialect));
   let wanted = tmp.as_deref().unwrap_or("none");
   // Without the option there is none, or a mask over a volume of the image.
-  if is(mounts::TMP) == wanted || (tmp.is_none() && is(mounts::TMP) == mounts::MASK) {
-    return Ok(());
+  if !as_asked(mounts::TMP, wanted) && (tmp.is_some() || !as_asked(mounts::TMP, &mask)) {
+    return Err(differs(name, "tmp.sizeMb (as mounted)", &is(mounts::TMP), &wanted));
   }
-  Err(differs(name, "tmp.sizeMb (as mounted)", &is(mounts::TMP), &wanted))
+  let of_options = |path: &str| path == mounts::TMP && tmp.is_some();
+  match mounts::always_masked(dialect).iter().find(|path| !of_options(path) && !as_asked(path, &mask)) {
+    Some(path) => Err(differs(name, &format!("mask of {path}"), &is(path), &mask)),
+    None => Ok(()),
+  }
 }
 
 fn differs(name: &str, what: &str, is: &dyn Display, wanted: &dyn Display) -> crate::error::Error {
@@ -108,7 +114,7 @@ fn number(number: u64) -> i64 {
 }
 
 /// What an engine cannot enforce of the profile, in words for a message.
-pub fn enforcement_gaps(info: &EngineInfo) -> Vec<&'static str> {
+pub fn enforcement_gaps(info: &EngineInfo, dialect: Dialect) -> Vec<&'static str> {
   // An engine that was started with "unconfined" names seccomp all the same.
   let seccomp = |option: &String| option.contains("seccomp") && !option.contains("profile=unconfined");
   let checks = [
@@ -117,6 +123,10 @@ pub fn enforcement_gaps(info: &EngineInfo) -> Vec<&'static str> {
     (info.cpu_cfs_quota, "CPU quotas"),
     (info.pids_limit, "process limits"),
     (info.security_options.iter().any(seccomp), "seccomp profiles"),
+    // Podman refuses `nr_inodes`: only the memory limit bounds how many empty files there can be.
+    (dialect == Dialect::Docker, "the number of files in the workspace"),
+    // Podman's default profile allows `unshare` and `mount`, and by this API it takes no other one.
+    (dialect == Dialect::Docker, "a seccomp profile that refuses new user namespaces"),
     (info.os_type.is_empty() || info.os_type == "linux", "Linux containers"),
   ];
   checks.into_iter().filter(|(there, _)| !there).map(|(_, what)| what).collect()
