@@ -58,7 +58,10 @@ const TABLE: &[(&str, &[&str])] = &[
       "proxy",
     ],
   ),
-  ("binding", &["error", "limits", "cancel", "stream", "docker", "sandbox", "store", "proxy", "environment"]),
+  (
+    "binding",
+    &["error", "limits", "awake", "cancel", "stream", "docker", "sandbox", "store", "proxy", "environment"],
+  ),
 ];
 
 /// Files that take values and return values: no runtime, no files, no sockets, no clock.
