@@ -10,10 +10,10 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { freePort, listens } from '../scripts/lib/ports.mjs'
 
 const { values } = parseArgs({
   options: { bytes: { type: 'string', default: String(2 ** 30) }, rounds: { type: 'string', default: '5' } },
@@ -88,25 +88,8 @@ async function configured(name, config, args) {
     console.error(`${name} could not be started`)
     process.exit(1)
   })
-  while (!(await accepts(port))) await new Promise(resolve => setTimeout(resolve, 50))
+  while (!(await listens(port))) await new Promise(resolve => setTimeout(resolve, 50))
   return { child, port, host: '127.0.0.1' }
-}
-
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address()
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
-function accepts(port) {
-  return new Promise(resolve => {
-    const socket = connect(port, '127.0.0.1')
-    socket.on('connect', () => resolve(true)).on('error', () => resolve(false))
-    socket.on('connect', () => socket.destroy())
-  })
 }
 
 function report(runs) {

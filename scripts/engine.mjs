@@ -8,20 +8,16 @@
 // work, from a range of addresses that only this engine uses. What iptables does for them does not
 // happen here: an `--internal` network is not cut off from the machine's other networks, and ports are not published.
 
-import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { firstNetwork, unusedBlock } from './lib/address-pool.mjs'
-import { onInterrupt } from './lib/cleanup.mjs'
-import { answers } from './lib/engine-api.mjs'
 import { collectStale, containerdNamespace, haltEngine, takePlace, tearDown } from './lib/engine-home.mjs'
-import { until } from './lib/proc.mjs'
+import { startService, stopper } from './lib/engine-service.mjs'
 import { PATH, must } from './lib/run.mjs'
 import { findOnPath } from './lib/tools.mjs'
 import { IMAGES, loadImages } from './images.mjs'
 
-const START_MS = 60_000
 const THIS_FILE = fileURLToPath(import.meta.url)
 
 /** Why no private engine can be started here; undefined when one can. */
@@ -46,9 +42,8 @@ export async function startEngine({ images = [], runtimes = gvisor(), args = [] 
   const { folder, number } = takePlace()
   const stop = stopper(folder)
   try {
-    const start = await prepareEngine(folder, number, runtimes, args)
+    const begin = await prepareEngine(folder, number, runtimes, args)
     const socketPath = join(folder, 'docker.sock')
-    const begin = () => waitForAnswer(start(), folder, socketPath)
     await begin()
     await loadImages(socketPath, images)
     return { socketPath, stop, halt: signal => haltEngine(folder, signal), resume: begin }
@@ -90,19 +85,8 @@ async function prepareEngine(folder, number, runtimes, more) {
     '--exec-opt=native.cgroupdriver=cgroupfs',
     ...more,
   ]
-  return () => spawnEngine(folder, args)
-}
-
-function spawnEngine(folder, args) {
-  const log = openSync(join(folder, 'dockerd.log'), 'a')
-  // setpriv has the kernel end the engine when this process is killed with SIGKILL and cannot do it itself.
-  const child = spawn('setpriv', ['--pdeathsig', 'TERM', 'dockerd', ...args], {
-    env: { PATH, HOME: folder },
-    stdio: ['ignore', log, log],
-    detached: true,
-  })
-  child.on('error', () => {})
-  return child
+  const command = ['dockerd', ...args]
+  return () => startService(folder, { what: 'The private engine', command, log: 'dockerd.log' })
 }
 
 // dockerd makes no bridge but docker0 itself. Tearing down removes this one with those of user-defined networks.
@@ -112,31 +96,6 @@ async function makeBridge(name, block) {
   await ip('addr', 'add', firstNetwork(block), 'dev', name)
   await ip('link', 'set', name, 'up')
   return name
-}
-
-async function waitForAnswer(child, folder, socketPath) {
-  const ended = () => child.pid === undefined || child.exitCode !== null || child.signalCode !== null
-  await until(async () => ended() || (await answers(socketPath)), START_MS)
-  if (!ended() && (await answers(socketPath))) return
-  const log = readFileSync(join(folder, 'dockerd.log'), 'utf8').trim().split('\n').slice(-30).join('\n')
-  const what = ended() ? 'ended at once' : `did not answer within ${START_MS / 1000} s`
-  throw new Error(`The private engine ${what}. The end of its log:\n${log}`)
-}
-
-function stopper(folder) {
-  let stopped
-  const stop = () => {
-    stopped ??= tearDown(folder).finally(() => {
-      forget()
-      process.off('exit', onExit)
-    })
-    return stopped
-  }
-  // At exit only synchronous work is done, so another process does it.
-  const onExit = () => spawnSync(process.execPath, [THIS_FILE, '--tear-down', folder], { stdio: 'inherit' })
-  const forget = onInterrupt(stop)
-  process.on('exit', onExit)
-  return stop
 }
 
 async function main([flag, value]) {

@@ -5,17 +5,13 @@
 // It takes one of the places of the private Docker engines, with its folders named as theirs: what removes those removes this
 // one too (`node scripts/engine.mjs --collect`).
 
-import { spawn, spawnSync } from 'node:child_process'
-import { mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { unusedBlock } from './lib/address-pool.mjs'
-import { onInterrupt } from './lib/cleanup.mjs'
-import { answers } from './lib/engine-api.mjs'
-import { collectStale, takePlace, tearDown } from './lib/engine-home.mjs'
-import { until } from './lib/proc.mjs'
-import { PATH } from './lib/run.mjs'
+import { collectStale, takePlace } from './lib/engine-home.mjs'
+import { startService, stopper } from './lib/engine-service.mjs'
 import { findOnPath, missingOf } from './lib/tools.mjs'
 import { IMAGES, loadImages } from './images.mjs'
 
@@ -26,7 +22,6 @@ export const PODMAN_PACKAGES = {
   runc: () => findOnPath('runc'),
 }
 
-const START_MS = 60_000
 const THIS_FILE = fileURLToPath(import.meta.url)
 
 /** Why none can be started here; undefined when one can. */
@@ -51,7 +46,7 @@ export async function startPodman({ images = Object.keys(IMAGES), env = {} } = {
   try {
     configure(folder, number)
     const socketPath = join(folder, 'docker.sock')
-    await waitForAnswer(serve(folder, socketPath, env), folder, socketPath)
+    await serve(folder, socketPath, env)
     await loadImages(socketPath, images)
     return { socketPath, stop }
   } catch (error) {
@@ -107,8 +102,7 @@ exec ${findOnPath('runc')} "$@"
 `
 }
 
-function serve(folder, socketPath, env) {
-  const log = openSync(join(folder, 'podman.log'), 'a')
+function serve(folder, socketPath, more) {
   const places = [
     '--root',
     join(folder, 'data'),
@@ -117,47 +111,13 @@ function serve(folder, socketPath, env) {
     '--tmpdir',
     join(folder, 'exec/tmp'),
   ]
-  const args = ['podman', ...places, 'system', 'service', '--time=0', `unix://${socketPath}`]
-  // setpriv has the kernel end the service when this process is killed with SIGKILL and cannot do it itself.
-  // In its own folder: conmon leaves a file `oom` where it was started.
-  const child = spawn('setpriv', ['--pdeathsig', 'TERM', ...args], {
-    cwd: folder,
-    env: { PATH, HOME: folder, CONTAINERS_CONF: join(folder, 'containers.conf'), ...env },
-    stdio: ['ignore', log, log],
-    detached: true,
-  })
-  child.on('error', () => {})
-  return child
-}
-
-async function waitForAnswer(child, folder, socketPath) {
-  const ended = () => child.pid === undefined || child.exitCode !== null || child.signalCode !== null
-  await until(async () => ended() || (await answers(socketPath)), START_MS)
-  if (!ended() && (await answers(socketPath))) return
-  const log = readFileSync(join(folder, 'podman.log'), 'utf8').trim().split('\n').slice(-30).join('\n')
-  throw new Error(`The private Podman did not answer. The end of its log:\n${log}`)
-}
-
-function stopper(folder) {
-  let stopped
-  const stop = () => {
-    stopped ??= tearDown(folder).finally(() => {
-      forget()
-      process.off('exit', onExit)
-    })
-    return stopped
-  }
-  // At exit only synchronous work is done, so another process does it.
-  const onExit = () => spawnSync(process.execPath, [THIS_FILE, '--tear-down', folder], { stdio: 'inherit' })
-  const forget = onInterrupt(stop)
-  process.on('exit', onExit)
-  return stop
+  const command = ['podman', ...places, 'system', 'service', '--time=0', `unix://${socketPath}`]
+  const env = { CONTAINERS_CONF: join(folder, 'containers.conf'), ...more }
+  return startService(folder, { what: 'The private Podman', command, log: 'podman.log', env })
 }
 
 async function main(args) {
-  const options = { images: { type: 'string' }, 'tear-down': { type: 'string' } }
-  const { values } = parseArgs({ args, options })
-  if (values['tear-down']) return tearDown(values['tear-down'])
+  const { values } = parseArgs({ args, options: { images: { type: 'string' } } })
   const { socketPath } = await startPodman({ images: values.images?.split(',') })
   console.log(`export DOCKER_HOST=unix://${socketPath}`)
   setInterval(() => {}, 2 ** 30)

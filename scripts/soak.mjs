@@ -6,14 +6,13 @@
 // Does its own set-up, as `npm test` does. SANDBOX_TEST_SOCKET names a private engine that has the images already; without
 // it one is started, and is gone at the end, as is the folder of all temporary files, also after a signal.
 
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build } from './build.mjs'
 import { startEngine } from './engine.mjs'
-import { onInterrupt } from './lib/cleanup.mjs'
 import { ROOT, run } from './lib/run.mjs'
+import { inTemporary } from './lib/temporary.mjs'
 import { totalsOf } from './lib/totals.mjs'
 import { setup } from './setup.mjs'
 
@@ -36,24 +35,21 @@ async function soak(files) {
   const given = process.env.SANDBOX_TEST_SOCKET
   await setup({ engine: !given })
   await build()
-  // A short path: sockets lie in it.
-  const temporary = mkdtempSync(join(tmpdir(), 'soak-'))
-  const remove = () => rmSync(temporary, { recursive: true, force: true })
-  const forget = onInterrupt(remove)
   const engine = given ? { socketPath: given, stop: async () => {} } : await startEngine({ images: IMAGES })
   try {
-    const env = {
-      TMPDIR: temporary,
-      SANDBOX_TEST_SOCKET: engine.socketPath,
-      SANDBOX_SOAK: values.short ? 'short' : 'full',
-      ...(values.seed && { SANDBOX_SOAK_SEED: values.seed }),
-    }
-    const flags = ['--test', '--test-concurrency=1', `--test-timeout=${FILE_MS}`, '--test-reporter=spec']
-    return totalsOf('node', await run(process.execPath, [...flags, ...files], { env }))
+    // A short path: sockets lie in it.
+    return await inTemporary('soak-', async TMPDIR => {
+      const env = {
+        TMPDIR,
+        SANDBOX_TEST_SOCKET: engine.socketPath,
+        SANDBOX_SOAK: values.short ? 'short' : 'full',
+        ...(values.seed && { SANDBOX_SOAK_SEED: values.seed }),
+      }
+      const flags = ['--test', '--test-concurrency=1', `--test-timeout=${FILE_MS}`, '--test-reporter=spec']
+      return totalsOf('node', await run(process.execPath, [...flags, ...files], { env }))
+    })
   } finally {
     await engine.stop()
-    remove()
-    forget()
   }
 }
 

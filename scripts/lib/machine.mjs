@@ -2,11 +2,11 @@
 
 import { spawn } from 'node:child_process'
 import { chmodSync, closeSync, copyFileSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onInterrupt } from './cleanup.mjs'
 import { machineParts } from './machine-parts.mjs'
+import { freePort } from './ports.mjs'
 import { signalTo, until } from './proc.mjs'
 import { PATH, must } from './run.mjs'
 import { findOnPath } from './tools.mjs'
@@ -45,6 +45,7 @@ export async function startMachine(programs) {
   }
   try {
     await makeFileSystem(folder, programs)
+    // QEMU must be told a number. Who takes this one in between makes it end at once, with an error that says so.
     const port = await freePort()
     const emulator = boot(folder, port)
     const stop = () => emulator.end().finally(clear)
@@ -110,15 +111,4 @@ async function waitUntilReady({ isOver }, log, stop) {
   const lines = said().trim().split('\n').slice(-30).join('\n')
   await stop()
   throw new Error(`The arm64 machine did not start. The end of its console:\n${lines}`)
-}
-
-// QEMU must be told a number. Who takes this one in between makes it end at once, with an error that says so.
-function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer().on('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address()
-      server.close(() => resolve(port))
-    })
-  })
 }

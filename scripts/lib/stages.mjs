@@ -1,14 +1,13 @@
 // The stages of `npm test`, in order. Each resolves to `{ passed, failed }`, or throws: one failure.
 
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { build, checkGenerated } from '../build.mjs'
 import { startEngine } from '../engine.mjs'
 import { IMAGES } from '../images.mjs'
 import { setup } from '../setup.mjs'
-import { onInterrupt } from './cleanup.mjs'
 import { ROOT, run } from './run.mjs'
+import { inTemporary } from './temporary.mjs'
 import { add, single, totalsOf } from './totals.mjs'
 
 const ONE = { passed: 1, failed: 0 }
@@ -98,15 +97,9 @@ async function runAllInNode({ env, show }) {
 // The proofs of `npm run soak`, at lengths that show that they still work.
 async function soak({ env }) {
   // A folder of their own: they look for leftovers there too. A short path, since sockets lie in it.
-  const temporary = mkdtempSync(join(tmpdir(), 'soak-'))
-  const forget = onInterrupt(() => rmSync(temporary, { recursive: true, force: true }))
-  try {
-    const short = { ...env, SANDBOX_SOAK: 'short', TMPDIR: temporary }
-    return totalsOf('node', await runNode(testFiles(SOAK), short))
-  } finally {
-    rmSync(temporary, { recursive: true, force: true })
-    forget()
-  }
+  return await inTemporary('soak-', async TMPDIR =>
+    totalsOf('node', await runNode(testFiles(SOAK), { ...env, SANDBOX_SOAK: 'short', TMPDIR })),
+  )
 }
 
 async function pack({ env }) {
