@@ -161,6 +161,7 @@ pub fn engine_that_saw(events: &str, ended: &Gate, talk: Talk) -> ScriptedEngine
   let waiting = vec![Act::Write(head.into_bytes()), Act::Wait(ended.clone()), Act::Write(code.to_vec())];
   let removal = [vec![Act::Open(ended.clone())], reply(204, "")].concat();
   Script::new()
+    .on("GET", "/_ping", reply(200, "OK"))
     .on("GET", "/images/i%3A1/json", reply(200, r#"{"Id":"i1","Architecture":"amd64","Config":{}}"#))
     .on("GET", &format!("/volumes/{}", volume::name(binary)), whole_volume)
     .on("POST", "/containers/create", reply(201, r#"{"Id":"c1"}"#))

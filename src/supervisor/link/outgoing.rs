@@ -8,7 +8,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{Instant, timeout_at};
 
 use crate::docker::connection::WriteHalf;
 use crate::supervisor::wire::WireError;
@@ -41,6 +41,8 @@ struct Queue {
   wakers: Vec<(u64, Waker)>,
   /// Frames that can wait, where there are no others.
   lazy: usize,
+  /// Somebody was told that it is full, and not yet that it no longer is.
+  was_full: bool,
   failed: bool,
 }
 
@@ -100,6 +102,7 @@ impl Outgoing {
     encode: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>,
   ) -> Result<Pushed, WireError> {
     if queue.waiting() > HIGH {
+      queue.was_full = true;
       return Ok(Pushed::Full);
     }
     encode(&mut queue.bytes)?;
@@ -156,9 +159,9 @@ impl Outgoing {
   pub async fn run(&self) -> std::io::Error {
     loop {
       self.work.notified().await;
-      if self.queue().lazy > 0 {
-        sleep(LAZY_DELAY).await;
-      }
+      let company = Instant::now() + LAZY_DELAY;
+      // Each frame that is added tells of itself; one that cannot wait ends the waiting.
+      while self.queue().lazy > 0 && timeout_at(company, self.work.notified()).await.is_ok() {}
       while self.queue().waiting() > 0 {
         let Some(write) = self.write_half().clone() else { return std::io::ErrorKind::NotConnected.into() };
         if let Err(error) = write.writable().await {
@@ -171,15 +174,23 @@ impl Outgoing {
         if queue.failed {
           return std::io::ErrorKind::BrokenPipe.into();
         }
-        if queue.waiting() <= HIGH {
-          self.room.notify_waiters();
-          queue.wake_all();
-        }
       }
     }
   }
 
+  /// Writes what the stream takes now. Whoever of all senders makes room this way tells those who wait for it: the writing
+  /// task may find nothing left to do.
   fn write_now(&self, queue: &mut Queue) {
+    self.write_what_fits(queue);
+    queue.tidy();
+    if queue.was_full && queue.waiting() <= HIGH {
+      queue.was_full = false;
+      self.room.notify_waiters();
+      queue.wake_all();
+    }
+  }
+
+  fn write_what_fits(&self, queue: &mut Queue) {
     let write = self.write_half();
     let Some(write) = write.as_ref() else { return };
     while let Some(rest) = queue.bytes.get(queue.written..).filter(|rest| !rest.is_empty()) {
@@ -193,7 +204,6 @@ impl Outgoing {
         break;
       }
     }
-    queue.tidy();
   }
 
   fn write_half(&self) -> MutexGuard<'_, Option<Arc<WriteHalf>>> {
@@ -228,3 +238,6 @@ impl Queue {
     }
   }
 }
+
+#[cfg(test)]
+mod tests;
