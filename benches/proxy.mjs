@@ -1,11 +1,9 @@
 // Throughput of one tunnel, and tunnels a second, through the allowlist proxy, tinyproxy and squid, one after the other on
 // this machine.
 //
-//   cargo build --release --no-default-features --example proxy_tunnel
-//   node benches/proxy.mjs [--bytes N] [--rounds N]
+//   npm run bench:proxy [-- --bytes N --rounds N]
 //
-// Needs tinyproxy and squid (Debian packages tinyproxy-bin and squid). Prints medians; memory is the most that the
-// process held.
+// Builds what it measures. Prints medians; memory is the most that the process held.
 
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,15 +12,27 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { freePort, listens } from '../scripts/lib/ports.mjs'
+import { must } from '../scripts/lib/run.mjs'
+import { findOnPath, missingOf } from '../scripts/lib/tools.mjs'
 
 const { values } = parseArgs({
   options: { bytes: { type: 'string', default: String(2 ** 30) }, rounds: { type: 'string', default: '5' } },
 })
+/** Debian packages with the peers. They are not installed from here: on most machines that starts their services. */
+const PEERS = { 'tinyproxy-bin': () => findOnPath('tinyproxy'), squid: () => findOnPath('squid') }
 const program = new URL('../target/release/examples/proxy_tunnel', import.meta.url).pathname
 /** Tunnels that are opened one after the other. */
 const SETUPS = 1000
 const folder = mkdtempSync(join(tmpdir(), 'proxy-bench-'))
 const proxies = { ours, tinyproxy, squid }
+
+const missing = missingOf(PEERS)
+if (missing.length > 0) {
+  console.error(`Install what this is measured beside, Debian packages: ${missing.join(' ')}`)
+  process.exit(1)
+}
+const example = ['build', '--release', '--no-default-features', '--features', 'host', '--example', 'proxy_tunnel']
+await must('building the proxy', 'cargo', example)
 
 try {
   const runs = Object.fromEntries(Object.keys(proxies).map(name => [name, []]))

@@ -14,7 +14,7 @@ import { ROOT, must, run } from './lib/run.mjs'
 import { missingOf } from './lib/tools.mjs'
 import { add, totalsOf } from './lib/totals.mjs'
 
-const FEATURES = ['--no-default-features', '--features', 'supervisor']
+const FEATURES = ['--no-default-features', '--features', 'host,supervisor']
 const TARGET_DIR = join(ROOT, 'target/supervisor')
 /**
  * Those that need process 1 and nothing else of an engine. `supervisor_bridge`, `supervisor_bounds` and

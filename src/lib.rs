@@ -5,19 +5,31 @@
 //! [`docker`] speaks the Engine API. [`supervisor`] is process 1 in a container and the language it speaks. [`sandbox`] is
 //! what can be done in one running container. [`proxy`] is the network allowlist. [`store`] keeps leases and snapshots. [`environment`] is the life of a run.
 //! `binding` alone knows Node.
+//!
+//! Without the feature `host` there is only what the program in the container is made of.
 
 pub mod archive;
+#[cfg(feature = "host")]
 mod awake;
+#[cfg(feature = "host")]
 pub mod cancel;
+#[cfg(feature = "host")]
 mod clock;
+#[cfg(feature = "host")]
 pub mod docker;
+#[cfg(feature = "host")]
 pub mod environment;
 pub mod error;
 pub mod limits;
+#[cfg(feature = "host")]
 pub mod proxy;
+#[cfg(feature = "host")]
 mod random;
+#[cfg(feature = "host")]
 pub mod sandbox;
+#[cfg(feature = "host")]
 pub mod store;
+#[cfg(feature = "host")]
 pub mod stream;
 pub mod supervisor;
 pub mod workspace;

@@ -123,6 +123,32 @@ async fn the_time_limit_the_cap_and_cancellation_start_the_script_and_close_the_
   }
 }
 
+/// An engine answers before it starts a command; the script would find nothing, and the command start after it.
+#[tokio::test]
+async fn what_has_not_started_yet_is_waited_for() {
+  let unstarted = || reply(200, r#"{"ID":"e1","Running":false,"ExitCode":null,"Pid":0}"#);
+  let starting = || reply(200, r#"{"ID":"e1","Running":true,"ExitCode":null,"Pid":0}"#);
+  // Answered, and still without an answer.
+  for answered in [true, false] {
+    let cancel = Cancel::new();
+    let begun = Gate::new();
+    let head = if answered { vec![Act::Write(stream_head(101))] } else { Vec::new() };
+    let start = [head, vec![Act::Open(begun.clone()), Act::Hang]].concat();
+    let states = vec![unstarted(), starting(), exec_running()];
+    let engine = engine(start, Vec::new()).on_each("GET", EXEC_INSPECT, states).serve();
+    let running = run(&engine, ExecRequest { cancel: cancel.clone(), ..owned() });
+    let (result, ()) = tokio::join!(running, async {
+      begun.passed().await;
+      cancel.cancel()
+    });
+    assert_eq!(result.unwrap_err().code(), ErrorCode::Cancelled);
+    let calls = engine.calls();
+    let killed = calls.iter().position(|call| call.ends_with(KILL_START)).unwrap();
+    let asked = calls[..killed].iter().filter(|call| call.ends_with(EXEC_INSPECT)).count();
+    assert_eq!(asked, 3, "{calls:?}");
+  }
+}
+
 #[tokio::test]
 async fn a_cancelled_call_starts_nothing_and_one_that_was_not_created_kills_nothing() {
   let cancel = Cancel::new();

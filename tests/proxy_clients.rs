@@ -1,7 +1,7 @@
 //! Real clients through the proxy to a TLS origin on loopback. Needs curl, wget, git, npm, openssl, and Python 3 with pip
 //! and requests:
 //!
-//!   cargo test --no-default-features --test proxy_clients -- --ignored
+//!   cargo test --test proxy_clients -- --ignored
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/proxy.rs"]

@@ -1,6 +1,6 @@
 //! A gibibyte through one tunnel, with memory that does not grow. Takes seconds with optimisation:
 //!
-//!   cargo test --release --no-default-features --test proxy_volume -- --ignored
+//!   cargo test --release --test proxy_volume -- --ignored
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/proxy.rs"]

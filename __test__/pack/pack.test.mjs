@@ -1,7 +1,7 @@
 // What is published, installed as users install it, from the packed files.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -113,6 +113,21 @@ for (const installer of ['npm', 'bun']) {
     it("runs README's first example in Bun", () => {
       writeFileSync(join(folder, 'example.ts'), code)
       assert.equal(runWithEngine(tool('bun'), ['example.ts'], folder), output)
+    })
+
+    it("runs README's first example as a single file that Bun made, without the packages", () => {
+      writeFileSync(join(folder, 'example.ts'), code)
+      const alone = mkdtempSync(join(tmpdir(), 'sandbox-docker-alone-'))
+      folders.push(alone)
+      const program = join(alone, 'example')
+      run(tool('bun'), ['build', '--compile', 'example.ts', '--outfile', program], folder)
+      const packages = join(folder, 'node_modules')
+      renameSync(packages, `${packages}.away`)
+      try {
+        assert.equal(runWithEngine(program, [], alone), output)
+      } finally {
+        renameSync(`${packages}.away`, packages)
+      }
     })
 
     it('has one class of each error for import and require', () => {

@@ -13,7 +13,7 @@ import { add, single, totalsOf } from './totals.mjs'
 const ONE = { passed: 1, failed: 0 }
 // Without the default features there is no Node-API at all: the core must build alone. With `supervisor` there is the
 // program in the container, with `fuzzing` what the fuzzers' corpus is repeated with.
-const CORE = ['--no-default-features', '--features', 'supervisor,fuzzing']
+const CORE = ['--no-default-features', '--features', 'fuzzing']
 const TESTS = '__test__'
 const CHOOSING = ['bare-image', 'fallback', 'gvisor', 'locate', 'resident']
 // Those with a command of their own, `npm run test:podman`.

@@ -17,6 +17,8 @@ use crate::stream::output::CappedOutput;
 /// After a kill the engine needs a moment to see the end; then the exit code is unknown.
 const KILLED_STATE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long a command that is to be killed may take to start, on an engine under load.
+const START_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long is asked why a command could not be started, where the engine is slow to say.
 const EXPLAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// What a cancelled call is called in its error.
@@ -29,8 +31,8 @@ const LONGEST_TIMEOUT: Duration = Duration::from_hours(365 * 24);
 pub struct Unopened {
   /// The reason.
   pub error: Error,
-  /// The engine was asked to start it.
-  pub may_run: bool,
+  /// The engine's id of it, where the engine was asked to start it.
+  pub may_run: Option<String>,
 }
 
 /// Why the reading stopped.
@@ -100,7 +102,8 @@ impl Client {
     let opened = self.open_exec(container, spec, request.stdin, deadline, &request.cancel).await;
     let mut stream = match (opened, &target) {
       (Ok(stream), _) => stream,
-      (Err(Unopened { error, may_run: true }), Some(target)) => {
+      (Err(Unopened { error, may_run: Some(id) }), Some(target)) => {
+        self.wait_started(&id, Instant::now() + START_TIMEOUT).await;
         self.terminate(container, target, None).await.ok();
         return Err(error);
       }
@@ -135,10 +138,10 @@ impl Client {
     deadline: Instant,
     cancel: &Cancel,
   ) -> Result<ExecStream, Unopened> {
-    let mut may_run = false;
+    let mut may_run = None;
     let opening = cancel.guard(WHAT, async {
       let id = self.create_exec(container, &spec, !stdin.is_empty()).await?;
-      may_run = true;
+      may_run = Some(id.clone());
       self.start_exec(id, stdin).await
     });
     let error = match timeout_at(deadline, opening).await {
@@ -150,7 +153,7 @@ impl Client {
         "The Docker engine had not started a command in container {container} when its time limit passed."
       ),
     };
-    Err(Unopened { may_run: may_run && !error.is_not_found(), error })
+    Err(Unopened { may_run: may_run.filter(|_| !error.is_not_found()), error })
   }
 
   /// Engines report a container that is gone, stopped or frozen with different codes; what is so is asked of the engine.
@@ -191,6 +194,9 @@ impl Client {
     let target = left.target.filter(|_target| !said_clean);
     if let Some(target) = target {
       let leader = if state.running { None } else { Some(state.pid) };
+      if leader.is_none() {
+        self.wait_started(stream.id(), Instant::now() + START_TIMEOUT).await;
+      }
       self.terminate(container, target, leader).await?;
     }
     told?;

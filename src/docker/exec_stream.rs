@@ -50,6 +50,11 @@ impl ExecState {
   /// What is assumed where the engine did not tell.
   pub const UNKNOWN: Self = Self { running: true, exit_code: None, pid: 0 };
 
+  /// True where the command runs, or did.
+  pub const fn has_started(&self) -> bool {
+    self.pid > 0 || self.has_ended()
+  }
+
   /// True where the command ended; one that did not start yet does not run either, but has no exit code.
   pub const fn has_ended(&self) -> bool {
     !self.running && self.exit_code.is_some()
@@ -152,6 +157,20 @@ impl Client {
     Ok(self.json::<Created>(Method::POST, &path, Some(&body)).await?.id)
   }
 
+  /// Waits until a command that the engine was asked to start runs or has ended: what does not run yet cannot be killed,
+  /// and an engine answers before it starts anything. One that has not begun with it by `deadline` is taken not to have
+  /// been reached by the call.
+  pub(super) async fn wait_started(&self, exec: &str, deadline: Instant) {
+    let mut pause = FIRST_STATE_POLL;
+    while let Ok(Ok(state)) = timeout_at(deadline, self.exec_state(exec)).await {
+      if state.has_started() || Instant::now() + pause >= deadline {
+        return;
+      }
+      sleep(pause).await;
+      pause = (pause * 2).min(SLOWEST_STATE_POLL);
+    }
+  }
+
   /// What the engine knows of an exec now.
   pub(super) async fn exec_state(&self, id: &str) -> Result<ExecState> {
     self.json(Method::GET, &format!("/exec/{}/json", segment(id)?), None).await
@@ -204,6 +223,11 @@ impl ExecStream {
     self.read = None;
     self.feeding = None;
     self._write = None;
+  }
+
+  /// The engine's id of it.
+  pub fn id(&self) -> &str {
+    &self.id
   }
 
   /// Waits until the engine knows the end of the command, at most until `deadline`; the last state it told.

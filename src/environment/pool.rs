@@ -44,21 +44,26 @@ impl Pool {
 /// A container out of the pool, as one of this run, with its workspace as declared; `None` where none waits that can be
 /// used. Whatever fails, nothing of it stays.
 pub async fn take(core: &Core, run: Run<'_>, cancel: &Cancel) -> Result<Option<(NewContainer, Claim)>> {
-  if core.options.pool_size == 0 || core.pool.waiting().is_empty() {
-    return Ok(None);
-  }
-  let image = core.image(cancel).await?;
-  prune(core, &image.id).await;
   loop {
-    let Some(Waiting { made, claim, .. }) = core.pool.waiting().pop_front() else { return Ok(None) };
-    match bind(core, run, &made, &claim, cancel).await {
-      Ok(name) => return Ok(Some((NewContainer { name, ..made }, claim))),
-      Err(error) => {
-        made.discard(core, Some(run.id)).await;
-        if error.code() != ErrorCode::ContainerLost {
-          return Err(error);
-        }
+    let Some(Waiting { made, claim, image }) = core.pool.waiting().pop_front() else { return Ok(None) };
+    // Whether it is of today's image takes the engine as long to tell as to make it the run's.
+    let (today, bound) = tokio::join!(core.image(cancel), bind(core, run, &made, &claim, cancel));
+    let error = match (today, bound) {
+      (Ok(today), Ok(name)) if today.id == image => {
+        return Ok(Some((NewContainer { name, ..made }, claim)));
       }
+      (Ok(today), bound) => {
+        made.discard(core, Some(run.id)).await;
+        prune(core, &today.id).await;
+        bound.err().filter(|error| error.code() != ErrorCode::ContainerLost)
+      }
+      (Err(error), _) => {
+        made.discard(core, Some(run.id)).await;
+        Some(error)
+      }
+    };
+    if let Some(error) = error {
+      return Err(error);
     }
   }
 }

@@ -4,8 +4,11 @@
 //! feature `supervisor` for Linux on x86-64 and 64-bit ARM. On the host [`embedded`] holds it, [`volume`] brings it in,
 //! and [`link`] speaks with it.
 
+#[cfg(feature = "host")]
 pub mod embedded;
+#[cfg(feature = "host")]
 pub mod link;
+#[cfg(feature = "host")]
 pub mod volume;
 pub mod wire;
 
