@@ -37,7 +37,7 @@ export async function buildSupervisor(arch = process.arch) {
   if (!ARCHITECTURES[arch])
     throw new Error(`No supervisor for ${arch}; there are ${Object.keys(ARCHITECTURES).join(', ')}`)
   const { target, machine } = ARCHITECTURES[arch]
-  const env = { ...toolchainFor(arch).env, CARGO_TARGET_DIR: TARGET_DIR, SANDBOX_EMBED: 'nothing' }
+  const env = { ...toolchainFor(arch).env, CARGO_TARGET_DIR: TARGET_DIR }
   const what = ['--no-default-features', '--features', 'supervisor', '--bin', 'supervisor']
   const { code } = await run('cargo', ['build', '--locked', '--profile', 'supervisor', '--target', target, ...what], {
     env,

@@ -35,7 +35,10 @@ export async function build({ profile = 'release', target, cross, embedded = fal
   if (target) args.push('--target', target)
   if (cross) args.push(...CROSS[cross])
   // napi looks for what the profile dev made in a folder of that name; cargo calls it debug.
-  const { code } = await run(napi, profile === 'dev' ? args : [...args, '--profile', profile])
+  const { code } = await run(napi, profile === 'dev' ? args : [...args, '--profile', profile], {
+    // napi's command line runs this in place of cargo.
+    env: profile === 'release' ? { CARGO: join(ROOT, 'scripts/cargo-addon.mjs') } : {},
+  })
   if (code !== 0) throw new Error(`The addon could not be built (exit code ${code}); the compiler's words are above`)
 }
 

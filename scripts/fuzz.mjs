@@ -61,8 +61,6 @@ if (!findOnPath('c++')) {
 }
 
 const env = {
-  // No program to embed, whose absence would be a reason to build again.
-  SANDBOX_EMBED: 'nothing',
   PATH: `${join(TOOLS, 'bin')}:${process.env.PATH}`,
   ...(existsSync(SHM) && { TMPDIR: SHM }),
   ...(values.walk && { SANDBOX_FUZZ_OPENAT2: 'no' }),

@@ -57,7 +57,7 @@ async function unitTests({ env }) {
   const { target } = ARCHITECTURES.arm64
   const runner = `CARGO_TARGET_${target.toUpperCase().replaceAll('-', '_')}_RUNNER`
   const args = ['test', '--locked', '--target', target, ...FEATURES, '--lib', 'supervisor::']
-  const own = { ...env, [runner]: 'qemu-aarch64-static', CARGO_TARGET_DIR: TARGET_DIR, SANDBOX_EMBED: 'nothing' }
+  const own = { ...env, [runner]: 'qemu-aarch64-static', CARGO_TARGET_DIR: TARGET_DIR }
   return totalsOf('cargo', await run('cargo', args, { env: own }))
 }
 

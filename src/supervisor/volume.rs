@@ -108,11 +108,11 @@ async fn holds(client: &Client, binary: &Binary, container: &str) -> Result<bool
     if read(client, container, MARKER, MAX_MARKER_BYTES).await?.is_none() {
       return Ok(None);
     }
-    read(client, container, FILE, binary.bytes.len() as u64).await.map(Some)
+    read(client, container, FILE, binary.bytes().len() as u64).await.map(Some)
   };
   match kept.await {
     Ok(None) => Ok(false),
-    Ok(Some(found)) if found.as_deref() == Some(binary.bytes) => Ok(true),
+    Ok(Some(found)) if found.as_deref() == Some(binary.bytes()) => Ok(true),
     // Too long, a directory, a link: whatever it is, it is not what we put there.
     Err(error) if error.code() != ErrorCode::Unsupported => Err(error),
     Ok(Some(_)) | Err(_) => Err(tampered(binary)),
@@ -241,7 +241,7 @@ impl Filler<'_> {
     if read(self.client, id, MARKER, MAX_MARKER_BYTES).await?.is_some() {
       return Ok(());
     }
-    self.put(id, FILE, Bytes::from_static(self.binary.bytes), MODE).await?;
+    self.put(id, FILE, Bytes::copy_from_slice(self.binary.bytes()), MODE).await?;
     self.put(id, MARKER, self.binary.hex().into(), 0o444).await
   }
 

@@ -168,7 +168,7 @@ pub fn engine_that_saw(events: &str, ended: &Gate, talk: Talk) -> ScriptedEngine
     .on("GET", "/containers/c1/json", reply(200, r#"{"Id":"c1","State":{"Running":false}}"#))
     .on_seen("GET", "/containers/c1/archive", |seen| {
       let name = seen.path.rsplit("%2F").next().unwrap();
-      let contents = if name == "supervisor" { supervisor().bytes } else { b"whole" };
+      let contents = if name == "supervisor" { supervisor().bytes() } else { b"whole" };
       vec![Act::Write(archive(name, contents))]
     })
     .on("POST", "/containers/c1/wait", waiting)
