@@ -16,21 +16,38 @@ if (unknown.length > 0) {
 
 const results = new Map()
 const order = inOrder(wanted)
-const context = { wanted: order, env: {}, stop: async () => {} }
-for (const name of order) {
-  const start = Date.now()
-  console.log(`\n=== ${name}`)
-  const result = await runStage(name)
-  results.set(name, { ...result, seconds: (Date.now() - start) / 1000 })
-}
+const context = { env: [], stop: async () => {} }
+const inLanes = order.filter(name => STAGES[name].lane !== undefined)
+for (const name of order.filter(name => !inLanes.includes(name))) await record(name, { show: true })
+// Lanes go on side by side, the stages of each one after the other. The first is watched; what others say is shown behind it.
+const lanes = [...new Set(inLanes.map(name => STAGES[name].lane))].toSorted((one, other) => one - other)
+const hidden = await Promise.all(lanes.map((lane, place) => runLane(lane, place === 0)))
+for (const text of hidden.flat()) process.stdout.write(text)
 await context.stop()
 report()
 
-async function runStage(name) {
+/** What the stages said, where it is not shown meanwhile. */
+async function runLane(lane, show) {
+  const said = []
+  for (const name of inLanes.filter(name => STAGES[name].lane === lane)) {
+    const its = { env: context.env[lane], show, said: [] }
+    await record(name, its)
+    if (!show) said.push(`\n=== ${name}, beside the others\n`, ...its.said)
+  }
+  return said
+}
+
+async function record(name, its) {
+  const start = Date.now()
+  if (its.show) console.log(`\n=== ${name}`)
+  results.set(name, { ...(await runStage(name, its)), seconds: (Date.now() - start) / 1000 })
+}
+
+async function runStage(name, its) {
   const missing = (STAGES[name].needs ?? []).filter(needed => results.get(needed).failed > 0)
   try {
     if (missing.length > 0) throw new Error(`not run: ${missing.join(', ')} failed`)
-    return await STAGES[name].run(context)
+    return await STAGES[name].run(its, context)
   } catch (error) {
     console.error(`${name}: ${error.message}`)
     return { passed: 0, failed: 1, failures: [`${name}: ${error.message}`] }
@@ -49,7 +66,8 @@ function inOrder(names) {
 
 function report() {
   console.log()
-  for (const [name, { passed, failed, seconds }] of results) {
+  for (const name of order) {
+    const { passed, failed, seconds } = results.get(name)
     console.log(
       `${name.padEnd(8)} ${seconds.toFixed(1).padStart(7)} s  ${passed} ok${failed > 0 ? `, ${failed} FAILED` : ''}`,
     )

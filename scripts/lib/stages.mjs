@@ -11,9 +11,6 @@ import { inTemporary } from './temporary.mjs'
 import { add, single, totalsOf } from './totals.mjs'
 
 const ONE = { passed: 1, failed: 0 }
-// Without the default features there is no Node-API at all: the core must build alone. With `supervisor` there is the
-// program in the container, with `fuzzing` what the fuzzers' corpus is repeated with.
-const CORE = ['--no-default-features', '--features', 'fuzzing']
 const TESTS = '__test__'
 const CHOOSING = ['bare-image', 'fallback', 'gvisor', 'locate', 'resident']
 // Those with a command of their own, `npm run test:podman`.
@@ -26,26 +23,31 @@ const SOAK = join(TESTS, 'soak')
 const TEST_MS = 60_000
 const FILE_MS = 600_000
 
-// `needs` are stages without which this one cannot run; they are run first even when only this one was asked for.
+// `needs` are stages without which this one cannot run; they are run first even when only this one was asked for. Those with a
+// `lane` go on beside those of other lanes, behind those without: they wait more than they work. Each lane has an engine of
+// its own, since tests look for leftovers there.
 export const STAGES = {
   setup: { run: () => setup().then(() => ONE) },
   build: { needs: ['setup'], run: () => build({ profile: 'quick' }).then(() => ONE) },
   lint: { needs: ['build'], run: lint },
+  compile: { needs: ['build'], run: compile },
   engine: { needs: ['setup'], run: engine },
-  rust: { needs: ['build', 'engine'], run: rust },
-  bun: { needs: ['build', 'engine'], run: bun },
-  node: { needs: ['build', 'engine'], run: node },
-  soak: { needs: ['build', 'engine'], run: soak },
-  types: { needs: ['setup'], run: types },
-  pack: { needs: ['build', 'engine'], run: pack },
+  bun: { needs: ['build', 'engine'], lane: 0, run: bun },
+  node: { needs: ['build', 'engine'], lane: 1, run: node },
+  units: { needs: ['build', 'engine'], lane: 2, run: units },
+  rust: { needs: ['compile', 'engine'], lane: 2, run: rust },
+  soak: { needs: ['build', 'engine'], lane: 2, run: soak },
+  types: { needs: ['setup'], lane: 2, run: types },
+  pack: { needs: ['build', 'engine'], lane: 2, run: pack },
 }
+const LANES = 3
 
 async function lint() {
   const checks = [
     ['cargo', 'fmt', '--check'],
-    ['cargo', 'clippy', '--all-targets', ...CORE, '--', '-D', 'warnings'],
-    // The border is in the library alone.
-    ['cargo', 'clippy', '--lib', '--all-features', '--', '-D', 'warnings'],
+    ['cargo', 'clippy', '--all-targets', '--all-features', '--', '-D', 'warnings'],
+    // Without the default features there is no Node-API at all: all but the border must build alone.
+    ['cargo', 'check', '--lib', '--no-default-features', '--features', 'fuzzing'],
     [tool('oxlint'), '--deny-warnings'],
     [tool('prettier'), '--check', '.'],
   ]
@@ -56,68 +58,86 @@ async function lint() {
 }
 
 // All features at once: a second set of them would have everything compiled a second time.
-async function rust({ env }) {
-  return totalsOf('cargo', await run('cargo', ['test', '--no-fail-fast', '--all-features'], { env }))
+const RUST = ['test', '--no-fail-fast', '--all-features']
+
+async function compile() {
+  return single(await run('cargo', [...RUST, '--no-run']))
 }
 
-// Two of them: the tests under bun and those under Node run side by side, and each look for leftovers on their engine.
-async function engine(context) {
+async function rust(its) {
+  return totalsOf('cargo', await runIn(its, 'cargo', RUST))
+}
+
+async function engine(its, context) {
   const images = Object.keys(IMAGES)
-  const engines = [await startEngine({ images }), await startEngine({ images })]
-  const [first, second] = engines.map(({ socketPath }) => ({ SANDBOX_TEST_SOCKET: socketPath }))
-  Object.assign(context, { env: first, second, stop: () => Promise.all(engines.map(({ stop }) => stop())) })
+  const engines = []
+  while (engines.length < LANES) engines.push(await startEngine({ images }))
+  context.env = engines.map(({ socketPath }) => ({ SANDBOX_TEST_SOCKET: socketPath }))
+  context.stop = () => Promise.all(engines.map(({ stop }) => stop()))
   return ONE
 }
 
-// One file at a time: tests look for leftovers on the engine that they share. They wait more than they work, so those
-// under Node go on meanwhile, and are shown when these have ended.
-async function bun(context) {
-  if (context.wanted.includes('node')) context.node = runAllInNode({ env: context.second, show: false })
-  const files = [...testFiles(TESTS), ...testFiles(LIVE)]
-  return totalsOf('bun', await run(tool('bun'), ['test', `--timeout=${TEST_MS}`, ...files], { env: context.env }))
+// One file at a time: tests look for leftovers on the engine that they share.
+async function bun(its) {
+  return await inBun(its, testFiles(LIVE))
 }
 
-async function node(context) {
-  if (!context.node) return add((await runAllInNode({ env: context.second })).map(result => totalsOf('node', result)))
-  const results = await context.node
-  for (const { output } of results) process.stdout.write(output)
-  return add(results.map(result => totalsOf('node', result)))
+async function inBun(its, files) {
+  return totalsOf('bun', await runIn(its, tool('bun'), ['test', `--timeout=${TEST_MS}`, ...files]))
 }
 
 // Bun runs the session's tests over the resident transport; here they run over the other one. Files that choose their
 // transport themselves are not told.
-async function runAllInNode({ env, show }) {
+async function node(its) {
   const chooses = file => CHOOSING.some(name => file.endsWith(`/${name}.test.mjs`))
-  const live = testFiles(LIVE)
-  const first = await runNode([...testFiles(TESTS), ...live.filter(chooses)], env, show)
-  const rest = live.filter(file => !chooses(file))
-  return [first, await runNode(rest, { ...env, SANDBOX_TEST_TRANSPORT: 'exec' }, show)]
+  const files = testFiles(LIVE)
+  const exec = { ...its.env, SANDBOX_TEST_TRANSPORT: 'exec' }
+  const own = await inNode(its, files.filter(chooses))
+  return add([
+    own,
+    await inNode(
+      { ...its, env: exec },
+      files.filter(file => !chooses(file)),
+    ),
+  ])
+}
+
+async function inNode(its, files) {
+  const flags = ['--test', '--test-concurrency=1', `--test-timeout=${FILE_MS}`, '--test-reporter=spec']
+  return totalsOf('node', await runIn(its, process.execPath, [...flags, ...files]))
+}
+
+async function units(its) {
+  const files = testFiles(TESTS)
+  return add([await inBun(its, files), await inNode(its, files)])
 }
 
 // The proofs of `npm run soak`, at lengths that show that they still work.
-async function soak({ env }) {
+async function soak(its) {
   // A folder of their own: they look for leftovers there too. A short path, since sockets lie in it.
-  return await inTemporary('soak-', async TMPDIR =>
-    totalsOf('node', await runNode(testFiles(SOAK), { ...env, SANDBOX_SOAK: 'short', TMPDIR })),
+  return await inTemporary('soak-', TMPDIR =>
+    inNode({ ...its, env: { ...its.env, SANDBOX_SOAK: 'short', TMPDIR } }, testFiles(SOAK)),
   )
 }
 
-async function pack({ env }) {
-  return totalsOf('node', await runNode(testFiles(join(TESTS, 'pack')), env))
+async function pack(its) {
+  return await inNode(its, testFiles(join(TESTS, 'pack')))
 }
 
 // Also type-checks js/ and the examples. `skipLibCheck` is off, so this also reads our declarations as a strict user's compiler does, in both resolutions.
-async function types() {
+async function types(its) {
   const results = []
   for (const config of ['tsconfig.json', 'tsconfig.bundler.json']) {
-    results.push(single(await run(tool('tsc'), ['--project', config])))
+    results.push(single(await runIn(its, tool('tsc'), ['--project', config])))
   }
   return add(results)
 }
 
-function runNode(files, env, show) {
-  const flags = ['--test', '--test-concurrency=1', `--test-timeout=${FILE_MS}`, '--test-reporter=spec']
-  return run(process.execPath, [...flags, ...files], { env, show })
+/** Runs a program with the stage's environment. What it says is kept where it is not shown. */
+async function runIn({ env, show, said }, command, args) {
+  const result = await run(command, args, { env, show })
+  if (!show) said.push(result.output)
+  return result
 }
 
 function testFiles(folder) {
