@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { buildSupervisor, supervisorPath } from './build-supervisor.mjs'
-import { ARCHITECTURES } from './lib/cross.mjs'
+import { ARCHITECTURES, compilationFor } from './lib/cross.mjs'
 import { ROOT, run } from './lib/run.mjs'
 
 /** Files that the build writes and the repository holds. */
@@ -36,10 +36,19 @@ export async function build({ profile = 'release', target, cross, embedded = fal
   if (cross) args.push(...CROSS[cross])
   // napi looks for what the profile dev made in a folder of that name; cargo calls it debug.
   const { code } = await run(napi, profile === 'dev' ? args : [...args, '--profile', profile], {
-    // napi's command line runs this in place of cargo.
-    env: profile === 'release' ? { CARGO: join(ROOT, 'scripts/cargo-addon.mjs') } : {},
+    env: {
+      // napi's command line runs this in place of cargo.
+      ...(profile === 'release' && { CARGO: join(ROOT, 'scripts/cargo-addon.mjs') }),
+      ...(!cross && toolsOf(target)),
+    },
   })
   if (code !== 0) throw new Error(`The addon could not be built (exit code ${code}); the compiler's words are above`)
+}
+
+// What Debian has for other architectures; a target of this machine, or one that it has no tools for, is left to cargo.
+function toolsOf(target) {
+  const arch = Object.keys(ARCHITECTURES).find(name => ARCHITECTURES[name].target === target)
+  return arch && process.platform === 'linux' ? compilationFor(arch).env : {}
 }
 
 // Without them the addon would build, and no run would have the resident transport.

@@ -80,8 +80,12 @@ async function waits(world) {
 }
 
 const release = status => session => session.release({ status })
+/** More all the time, but not so much that the workspace is full before the engine stops. */
 async function* endless() {
-  for (;;) yield Buffer.alloc(1000)
+  for (;;) {
+    yield Buffer.alloc(1000)
+    await new Promise(resolve => setTimeout(resolve, 5))
+  }
 }
 
 /** What is prepared, what is under way, where it is held up, and what the workspace may be afterwards. */

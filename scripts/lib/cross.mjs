@@ -34,20 +34,32 @@ export function compilerFor(arch) {
  */
 export function toolchainFor(arch) {
   const { target, linker } = ARCHITECTURES[arch]
+  const { rustc, env } = compilationFor(arch)
+  const flags = ['--target', target, '-C', 'target-feature=+crt-static']
+  return {
+    env: { ...env, [variable(target, 'RUSTFLAGS')]: '-C target-feature=+crt-static' },
+    rustc,
+    flags: isOwn(arch) ? flags : [...flags, '-C', `linker=${linker}`],
+  }
+}
+
+/** With which `rustc`, and in which environment, anything is compiled for an architecture; throws as `toolchainFor`. */
+export function compilationFor(arch) {
+  const { target, linker } = ARCHITECTURES[arch]
   const missing = process.platform === 'linux' && arch === 'arm64' ? missingOf(ARM64_PACKAGES) : []
   const rustc = compilerFor(arch)
   if (missing.length > 0 || !rustc) throw new Error(whatIsMissing(arch, missing))
-  const own = isOwn(arch)
-  const name = target.toUpperCase().replaceAll('-', '_')
   return {
+    rustc,
     env: {
-      [`CARGO_TARGET_${name}_RUSTFLAGS`]: '-C target-feature=+crt-static',
-      ...(own ? {} : { [`CARGO_TARGET_${name}_LINKER`]: linker }),
+      ...(isOwn(arch) ? {} : { [variable(target, 'LINKER')]: linker }),
       ...(rustc === 'rustc' ? {} : { RUSTC: rustc }),
     },
-    rustc,
-    flags: ['--target', target, '-C', 'target-feature=+crt-static', ...(own ? [] : ['-C', `linker=${linker}`])],
   }
+}
+
+function variable(target, name) {
+  return `CARGO_TARGET_${target.toUpperCase().replaceAll('-', '_')}_${name}`
 }
 
 function whatIsMissing(arch, packages) {

@@ -48,22 +48,24 @@ pub async fn take(core: &Core, run: Run<'_>, cancel: &Cancel) -> Result<Option<(
     let Some(Waiting { made, claim, image }) = core.pool.waiting().pop_front() else { return Ok(None) };
     // Whether it is of today's image takes the engine as long to tell as to make it the run's.
     let (today, bound) = tokio::join!(core.image(cancel), bind(core, run, &made, &claim, cancel));
-    let error = match (today, bound) {
-      (Ok(today), Ok(name)) if today.id == image => {
-        return Ok(Some((NewContainer { name, ..made }, claim)));
-      }
-      (Ok(today), bound) => {
+    let today = match today {
+      Ok(today) => today,
+      Err(error) => {
         made.discard(core, Some(run.id)).await;
-        prune(core, &today.id).await;
-        bound.err().filter(|error| error.code() != ErrorCode::ContainerLost)
-      }
-      (Err(error), _) => {
-        made.discard(core, Some(run.id)).await;
-        Some(error)
+        return Err(error);
       }
     };
-    if let Some(error) = error {
-      return Err(error);
+    prune(core, &today.id).await;
+    match bound {
+      Ok(name) if today.id == image => return Ok(Some((NewContainer { name, ..made }, claim))),
+      bound => {
+        made.discard(core, Some(run.id)).await;
+        if let Err(error) = bound
+          && error.code() != ErrorCode::ContainerLost
+        {
+          return Err(error);
+        }
+      }
     }
   }
 }
