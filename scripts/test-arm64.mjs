@@ -1,15 +1,19 @@
-// `npm run test:arm64`: process 1 for arm64 on an emulated machine, ending with one line `N passed, N failed`.
+// `npm run test:arm64`: process 1 and the addon for arm64, emulated, ending with one line `N passed, N failed`.
 //
 //   node scripts/test-arm64.mjs   needs Debian's packages of `node scripts/setup.mjs --arm64`; names those that are missing
 //
 // First the unit tests of `supervisor` under QEMU's user mode. That refuses seccomp filters, so process 1 itself runs on
 // a whole emulated machine: a kernel of Debian's, and in place of an engine `tests/support/guest`, which makes containers.
-// The tests are those of the engine; they reach it by `SANDBOX_TEST_MACHINE`.
+// The tests are those of the engine; they reach it by `SANDBOX_TEST_MACHINE`. The addon is loaded by Bun for arm64, under the
+// user mode again, and has those tests that need no engine.
 
 import { join } from 'node:path'
+import { build } from './build.mjs'
 import { buildSupervisor } from './build-supervisor.mjs'
+import { BUN_ARM64, fetchBunArm64 } from './lib/bun-arm64.mjs'
 import { ARCHITECTURES, toolchainFor } from './lib/cross.mjs'
 import { EMULATOR_PACKAGES, startMachine } from './lib/machine.mjs'
+import { portableTests } from './lib/portable.mjs'
 import { ROOT, must, run } from './lib/run.mjs'
 import { missingOf } from './lib/tools.mjs'
 import { add, totalsOf } from './lib/totals.mjs'
@@ -21,6 +25,8 @@ const TARGET_DIR = join(ROOT, 'target/supervisor')
  * `supervisor_tracers` have the engine start processes (`docker exec`), `supervisor_link` speaks the Engine API.
  */
 const TESTS = ['supervisor_inside', 'supervisor_attacks', 'supervisor_takeover']
+/** The longest that a test of the addon may take: its code is compiled once more as it goes. */
+const TEST_MS = 300_000
 /** Emulated, a test takes up to two minutes. All together take three to eight; past this something hangs. */
 const ALL_MS = 30 * 60_000
 
@@ -43,11 +49,12 @@ async function test() {
   const toolchain = toolchainFor('arm64')
   const unit = await unitTests(toolchain)
   const { path: supervisor } = await buildSupervisor('arm64')
+  const addon = await addonTests()
   const init = await compile(toolchain, 'tests/support/guest/main.rs', 'machine-init')
   const attack = await compile(toolchain, 'tests/support/attack.rs', 'attack')
   const machine = await startMachine({ init, supervisor, attack })
   try {
-    return add([unit, await machineTests(machine.address, supervisor, attack)])
+    return add([unit, addon, await machineTests(machine.address, supervisor, attack)])
   } finally {
     await machine.stop()
   }
@@ -59,6 +66,13 @@ async function unitTests({ env }) {
   const args = ['test', '--locked', '--target', target, ...FEATURES, '--lib', 'supervisor::']
   const own = { ...env, [runner]: 'qemu-aarch64-static', CARGO_TARGET_DIR: TARGET_DIR }
   return totalsOf('cargo', await run('cargo', args, { env: own }))
+}
+
+async function addonTests() {
+  await build({ profile: 'quick', target: ARCHITECTURES.arm64.target })
+  await fetchBunArm64()
+  const [command, ...args] = [...BUN_ARM64, 'test', `--timeout=${TEST_MS}`, ...portableTests()]
+  return totalsOf('bun', await run(command, args))
 }
 
 async function compile({ rustc, flags }, source, name) {

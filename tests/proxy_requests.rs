@@ -192,6 +192,36 @@ async fn replies_that_cannot_be_passed_on_are_told() {
 }
 
 #[tokio::test]
+async fn a_request_that_was_given_up_keeps_no_place() {
+  must_end(async {
+    let (address, _told) = sink().await;
+    let (_world, session) = session_to(address).await;
+    let mut client = client(&session).await;
+    client.send("GET http://good.com/ HTTP/1.1\r\nHost: good.com\r\n\r\n").await;
+    let begun = std::time::Instant::now();
+    drop(client.stream);
+    // It may only have ended its direction, and is given 5 s.
+    assert_eq!(client.served.await.unwrap(), Served::Cut);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+  })
+  .await;
+}
+
+#[tokio::test]
+async fn a_client_that_ends_its_direction_gets_its_reply() {
+  must_end(async {
+    let (address, _told) = replying("\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").await;
+    let (_world, session) = session_to(address).await;
+    let mut client = client(&session).await;
+    client.send("GET http://good.com/ HTTP/1.1\r\nHost: good.com\r\n\r\n").await;
+    client.stream.shutdown().await.unwrap();
+    let reply = String::from_utf8(client.rest().await).unwrap();
+    assert!(reply.ends_with("\r\n\r\nhi"), "{reply}");
+  })
+  .await;
+}
+
+#[tokio::test]
 async fn half_a_reply_never_looks_whole() {
   must_end(async {
     let half = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf";

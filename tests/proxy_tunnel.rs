@@ -50,7 +50,8 @@ async fn bytes_behind_the_head_reach_the_server_once() {
     world.public(443, address);
     let session = world.session(Quotas::default());
     let hello = client_hello("good.com");
-    let all = [connect("good.com:443").as_bytes(), &hello, b"early"].concat();
+    let early = [&[23, 3, 3, 0, 5], b"early".as_slice()].concat();
+    let all = [connect("good.com:443").as_bytes(), &hello, &early].concat();
     // In one write, in five, and byte by byte.
     for part in [all.len(), all.len() / 4, 1] {
       let mut client = client(&session).await;
@@ -61,7 +62,7 @@ async fn bytes_behind_the_head_reach_the_server_once() {
       }
       client.stream.shutdown().await.unwrap();
       assert_eq!(client.rest().await, ESTABLISHED.as_bytes());
-      assert_eq!(told.recv().await.unwrap(), ([hello.as_slice(), b"early"].concat(), true));
+      assert_eq!(told.recv().await.unwrap(), ([hello.as_slice(), &early].concat(), true));
     }
   })
   .await;
@@ -163,6 +164,71 @@ async fn another_server_name_goes_nowhere() {
       assert_eq!(got, b"");
       // A fatal alert, so that the client's error names it.
       assert_eq!(reply, [21, 3, 3, 0, 2, 2, 49]);
+      let why = "The connection was closed: the TLS server name is not the CONNECT host.";
+      assert_eq!(reason.as_deref(), Some(why));
+    }
+  })
+  .await;
+}
+
+/// What a server that asks for a second hello gets of one for `name`, and how the connection ended. `at_once`: the client
+/// does not wait to be asked.
+async fn second_hello(name: &str, retry: bool, at_once: bool) -> (Vec<u8>, Option<String>) {
+  // RFC 8446, section 4.1.3.
+  let mut random = hex::decode("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c").unwrap();
+  if !retry {
+    random[31] ^= 1;
+  }
+  let hello = [&[2, 0, 0, 40, 3, 3], random.as_slice(), &[0, 0x13, 1, 0, 0, 0]].concat();
+  let answer = [&[22, 3, 3, 0, 44], hello.as_slice()].concat();
+  let (first, second) = (client_hello("good.com"), client_hello(name));
+  // As clients do for middleboxes: a change of cipher spec, here in front.
+  let behind = [&[20, 3, 3, 0, 1, 1], second.as_slice()].concat();
+  let (told, got) = tokio::sync::oneshot::channel();
+  let told = std::sync::Mutex::new(Some(told));
+  let (length, said) = (first.len(), answer.clone());
+  let address = server(move |mut stream| {
+    let told = told.lock().unwrap().take().unwrap();
+    let said = said.clone();
+    async move {
+      let mut bytes = vec![0; length];
+      stream.read_exact(&mut bytes).await.unwrap();
+      stream.write_all(&said).await.unwrap();
+      let mut rest = Vec::new();
+      stream.read_to_end(&mut rest).await.ok();
+      told.send(rest).unwrap();
+    }
+  })
+  .await;
+  let world = World::new();
+  world.public(443, address);
+  let mut client = client(&world.session(Quotas::default())).await;
+  client.connect("good.com:443").await;
+  if at_once {
+    client.send(&[first, behind].concat()).await;
+  } else {
+    client.send(&first).await;
+    assert_eq!(client.exactly(answer.len()).await, answer);
+    client.send(&behind).await;
+  }
+  client.stream.shutdown().await.ok();
+  client.rest().await;
+  client.served.await.unwrap();
+  (got.await.unwrap(), world.closed().2)
+}
+
+#[tokio::test]
+async fn a_second_hello_counts_like_the_first() {
+  must_end(async {
+    let change = [20, 3, 3, 0, 1, 1];
+    for at_once in [false, true] {
+      for (name, retry) in [("good.com", true), ("good.com", false), ("evil.com", false)] {
+        // Without having been asked for, it is nothing that a server takes for a hello; in TLS 1.2 other things are there.
+        let all = [&change[..], &client_hello(name)].concat();
+        assert_eq!(second_hello(name, retry, at_once).await, (all, None), "{name} {retry} {at_once}");
+      }
+      let (got, reason) = second_hello("evil.com", true, at_once).await;
+      assert_eq!(got, change, "{at_once}");
       let why = "The connection was closed: the TLS server name is not the CONNECT host.";
       assert_eq!(reason.as_deref(), Some(why));
     }

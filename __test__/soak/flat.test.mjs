@@ -148,7 +148,7 @@ test(`${inMib(streamBytes)} of input into a slow command`, t =>
 
 test(`a file of ${inMib(streamBytes)} in and out`, t =>
   inSession(
-    { memoryMb: (2 * streamBytes) / MIB + 512, maxWorkspaceBytes: streamBytes + 192 * MIB },
+    { memoryMb: (2 * streamBytes) / MIB + 512, maxWorkspaceBytes: streamBytes + warmUpBytes + 128 * MIB },
     async (session, inside) => {
       const write = async (path, length) => {
         assert.deepEqual(await session.writeFileStream(path, pattern(length)), { path, size: length })

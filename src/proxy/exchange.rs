@@ -1,10 +1,12 @@
 //! One request and its reply in plain HTTP.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::sleep;
 
 use super::gauge::{Cut, Gauge, Way};
 use super::http::body::{Body, Length};
@@ -12,6 +14,9 @@ use super::http::reply::{self, Next};
 use super::intake::{HeadFault, read_head};
 use super::refusal::Refusal;
 use crate::limits::{MAX_REPLY_HEAD_BYTES, PROXY_BUFFER_BYTES};
+
+/// How long a reply may take to begin once the client has ended its direction. A program that was ended looks like that.
+const HALF_CLOSED: Duration = Duration::from_secs(5);
 
 /// What goes to the server before the body.
 pub(super) struct Plain<'a> {
@@ -38,23 +43,46 @@ where
 {
   let (mut client_in, mut client_out) = tokio::io::split(client);
   let (mut server_in, mut server_out) = server.split();
-  let up = async {
-    gauge.send(&mut server_out, plain.head, Way::Up).await?;
-    let fault = |why| Cut::Refused(Refusal::Malformed(why));
-    pass_body(&mut client_in, &mut server_out, early, Body::of(plain.length), gauge, Way::Up, fault).await
-  };
   // A server may reply, and close, before it has read the whole body. So only the reply's end is the end, and a server
   // that takes no more may still have said why.
   let up = async {
-    match up.await {
-      Ok(()) | Err(Cut::Broken) => std::future::pending().await,
-      Err(cut) => cut,
+    let fault = |why| Cut::Refused(Refusal::Malformed(why));
+    let body = Body::of(plain.length);
+    let sent = match gauge.send(&mut server_out, plain.head, Way::Up).await {
+      Ok(()) => pass_body(&mut client_in, &mut server_out, early, body, gauge, Way::Up, fault).await,
+      Err(cut) => Err(cut),
+    };
+    match sent {
+      Ok(()) | Err(Cut::Broken) => {}
+      Err(cut) => return cut,
     }
+    gone(&mut client_in, begun).await;
+    Cut::Broken
   };
   tokio::select! {
     result = pass_reply(&mut server_in, &mut client_out, plain.is_head, gauge, begun) => result,
     cut = up => Err(cut),
     cut = gauge.over() => Err(cut),
+  }
+}
+
+/// Resolves once nobody is there any more who could take a reply, so that a request that was given up keeps no place.
+/// What the client sends behind its request is dropped, up to a limit, and then no longer read.
+async fn gone<R: AsyncRead + Unpin>(client: &mut R, begun: &AtomicBool) {
+  let mut behind = BytesMut::with_capacity(PROXY_BUFFER_BYTES);
+  loop {
+    match client.read_buf(&mut behind).await {
+      Ok(0) => break,
+      Ok(_) if behind.len() < PROXY_BUFFER_BYTES => {}
+      Ok(_) => return std::future::pending().await,
+      Err(_reset) => return,
+    }
+  }
+  // One that only ended its own direction is given a little time, and all of it once the reply has begun: what is written
+  // to one that is gone fails by itself.
+  sleep(HALF_CLOSED).await;
+  if begun.load(Ordering::Relaxed) {
+    std::future::pending::<()>().await;
   }
 }
 

@@ -1,12 +1,8 @@
 // Memory and descriptors of both ends: of this process, and of process 1 of a container, seen from outside.
 import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
+import { collectGarbage } from '../../support/garbage.mjs'
 import { MIB, pause } from './room.mjs'
-
-setFlagsFromString('--expose-gc')
-const collect = runInNewContext('gc')
 
 /** How often memory is looked at while something goes on. */
 const SAMPLE_MS = 50
@@ -27,8 +23,8 @@ const descriptors = pid => readdirSync(`/proc/${pid}/fd`).length
 async function look(inside) {
   // Connections to the engine that nobody needs any more are closed a little later.
   await pause(300)
-  collect()
-  collect()
+  collectGarbage()
+  collectGarbage()
   return { host: rss('self'), inside: rss(inside), hostFds: descriptors('self'), insideFds: descriptors(inside) }
 }
 

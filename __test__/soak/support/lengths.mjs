@@ -15,8 +15,8 @@ const LENGTHS = {
     operations: 10_000,
     /** Of a stream of output, of input, and of a file each way. */
     streamBytes: 1024 * MIB,
-    /** What goes the same way before, so that everything is warm when the figures begin. */
-    warmUpBytes: 64 * MIB,
+    /** What goes the same way before, so that everything is warm when the figures begin: V8's young generation at its size. */
+    warmUpBytes: 256 * MIB,
     /** Sessions at once. */
     sessions: 100,
     /** Times that twenty processes want one run. */

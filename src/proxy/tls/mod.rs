@@ -1,12 +1,16 @@
 //! The server name that a TLS client asks for, read from its first bytes before any of them goes on.
 
+mod again;
 mod hello;
 
 use crate::limits::MAX_CLIENT_HELLO_BYTES;
 
 use super::host::Host;
+pub(super) use again::{Answer, Answering, Following};
 
 const HANDSHAKE: u8 = 22;
+/// A handshake message's type, and a message's of SSL 2.0.
+const CLIENT_HELLO: u8 = 1;
 /// Change cipher spec (20) to application data (23): records of TLS, but not its beginning.
 const CONTENT_TYPES: std::ops::RangeInclusive<u8> = 20..=23;
 /// The first byte of the version in every record since SSL 3.0.
@@ -37,7 +41,7 @@ pub enum HelloFault {
 pub(super) enum Sniffed {
   /// Nothing yet; they are held back.
   More,
-  /// All that was held back may go on, and so may everything after it.
+  /// All that was held back may go on. Behind a hello, see [`Sniffer::hello_end`].
   Pass(Vec<u8>),
 }
 
@@ -61,11 +65,16 @@ impl<'a> Sniffer<'a> {
     Self { host, tls_only, held: Vec::new(), record: 0, message: Vec::new() }
   }
 
+  /// A sniffer for a second hello, which nothing but a hello may come in place of.
+  pub(super) const fn again(&self) -> Self {
+    Self::new(self.host, true)
+  }
+
   /// Takes the next bytes.
   pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Sniffed, HelloFault> {
     // What comes in one read after a whole hello is no part of it, so the cap is checked on what has to be held.
     self.held.extend_from_slice(bytes);
-    match self.is_tls() {
+    match self.is_tls()? {
       None => return Ok(Sniffed::More),
       Some(false) if self.tls_only => return Err(HelloFault::NotTls),
       Some(false) => return Ok(self.pass()),
@@ -85,17 +94,35 @@ impl<'a> Sniffer<'a> {
     !self.held.is_empty()
   }
 
+  /// Of what passed, how many bytes end with the hello's last record; `None` where it was no TLS. A second hello may follow.
+  pub(super) const fn hello_end(&self) -> Option<usize> {
+    if self.record > 0 { Some(self.record) } else { None }
+  }
+
   fn pass(&mut self) -> Sniffed {
     Sniffed::Pass(std::mem::take(&mut self.held))
   }
 
-  /// `None` while one byte cannot tell. Every record of TLS counts, since a server may skip some before a ClientHello.
-  fn is_tls(&self) -> Option<bool> {
-    let first = self.held.first()?;
-    if !CONTENT_TYPES.contains(first) {
-      return Some(false);
+  /// `None` while too few bytes cannot tell. Every record of TLS counts, since a server may skip some before a ClientHello.
+  /// Refused is a ClientHello in a form that we do not read and some servers do: receivers ignore a record's version (RFC
+  /// 8446, section 5.1), and that of SSL 2.0 (RFC 5246, appendix E.2) has no server name.
+  fn is_tls(&self) -> Result<Option<bool>, HelloFault> {
+    match *self.held.as_slice() {
+      [] => Ok(None),
+      [first, MAJOR_VERSION, ..] if CONTENT_TYPES.contains(&first) => Ok(Some(true)),
+      _ if self.tls_only && self.held.len() > 1 => Ok(Some(false)),
+      [HANDSHAKE, _, _, _, _, CLIENT_HELLO, ..] => Err(HelloFault::Malformed),
+      [HANDSHAKE, ..] if self.held.len() < 6 => Ok(None),
+      [0x80..=0xFF, _, CLIENT_HELLO, MAJOR_VERSION, _, ..] | [0x80..=0xFF, _, CLIENT_HELLO, 0, 2, ..] => {
+        Err(HelloFault::NoName)
+      }
+      [0x80..=0xFF]
+      | [0x80..=0xFF, _]
+      | [0x80..=0xFF, _, CLIENT_HELLO]
+      | [0x80..=0xFF, _, CLIENT_HELLO, 0 | MAJOR_VERSION] => Ok(None),
+      [first] if CONTENT_TYPES.contains(&first) => Ok(None),
+      _ => Ok(Some(false)),
     }
-    self.held.get(1).map(|major| *major == MAJOR_VERSION)
   }
 
   /// The fragment of the next record, if that is complete.

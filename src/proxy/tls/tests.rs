@@ -171,9 +171,10 @@ fn what_is_no_tls_passes_on_other_ports_alone() {
   for bytes in [
     &b"SSH-2.0-x\r\n"[..],
     b"GET / HTTP/1.1\r\n",
-    b"\x16\x04abc",
+    b"\x16\x04abc\x02",
     b"\x17\x00",
-    b"\x80\x2e\x01\x03\x01",
+    b"\x80\x2e\x02\x03\x01",
+    b"\x80\x2e\x01\x00\x03",
     b"\0",
   ] {
     for part in [1, 100] {
@@ -181,6 +182,37 @@ fn what_is_no_tls_passes_on_other_ports_alone() {
       assert_eq!(sniff(bytes, part, false).as_deref(), Ok(bytes), "{bytes:?}");
     }
   }
+}
+
+#[test]
+fn a_hello_in_a_form_that_only_some_servers_read_is_refused_on_every_port() {
+  let evil = hello(&[server_name(b"evil.com")]);
+  for major in [0, 1, 2, 4, 254] {
+    let mut bytes = records(&evil, 1000);
+    bytes[1] = major;
+    for part in [1, 100] {
+      assert_eq!(sniff(&bytes, part, false), Err(HelloFault::Malformed), "{major}");
+      assert_eq!(sniff(&bytes, part, true), Err(HelloFault::NotTls), "{major}");
+    }
+  }
+  for bytes in [b"\x80\x2e\x01\x03\x01\0", b"\x81\x00\x01\x00\x02\0"] {
+    for part in [1, 100] {
+      assert_eq!(sniff(bytes, part, false), Err(HelloFault::NoName));
+      assert_eq!(sniff(bytes, part, true), Err(HelloFault::NotTls));
+    }
+  }
+}
+
+#[test]
+fn what_follows_a_hello_begins_where_its_record_ends() {
+  let host = host();
+  let first = records(&good(), 30);
+  let mut sniffer = Sniffer::new(&host, true);
+  assert!(sniffer.push(&[first.as_slice(), EARLY_DATA].concat()).is_ok());
+  assert_eq!(sniffer.hello_end(), Some(first.len()));
+  let mut sniffer = Sniffer::new(&host, false);
+  assert!(sniffer.push(b"SSH-2.0").is_ok());
+  assert_eq!(sniffer.hello_end(), None);
 }
 
 #[test]
