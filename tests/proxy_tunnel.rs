@@ -177,7 +177,7 @@ async fn second_hello(name: &str, retry: bool, at_once: bool) -> (Vec<u8>, Optio
   // RFC 8446, section 4.1.3.
   let mut random = hex::decode("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c").unwrap();
   if !retry {
-    random[31] ^= 1;
+    *random.last_mut().unwrap() ^= 1;
   }
   let hello = [&[2, 0, 0, 40, 3, 3], random.as_slice(), &[0, 0x13, 1, 0, 0, 0]].concat();
   let answer = [&[22, 3, 3, 0, 44], hello.as_slice()].concat();
