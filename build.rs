@@ -11,8 +11,8 @@ fn main() {
   println!("cargo::rerun-if-changed=build.rs");
 }
 
-/// Functions that came out the same are kept once, which makes the addon a tenth smaller. rustc's own linker for this
-/// target can do that (`rust-lld`, its default since Rust 1.90); of one that somebody named it is not known.
+/// Functions that came out the same are kept once: with link-time optimisation the addon is a tenth smaller. rustc's own
+/// linker for this target can do that (`rust-lld`, its default since Rust 1.90); of one that somebody named it is not known.
 fn fold_identical_code() {
   let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
   let own_linker = env::var_os("RUSTC_LINKER").is_none();

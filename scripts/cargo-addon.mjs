@@ -2,7 +2,7 @@
 // In place of `cargo` where a release of the addon is built: `cargo build` with link-time optimisation for what is linked.
 //
 // cargo gives a library that other crates may use too (the tests use ours) no link-time optimisation, whatever its profile
-// says; a build of the crate type that is wanted gets it. The addon is a tenth smaller by that, and faster.
+// says; a build of the crate type that is wanted gets it. With identical functions folded (`build.rs`) it is a tenth smaller.
 
 import { spawnSync } from 'node:child_process'
 

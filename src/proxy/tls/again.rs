@@ -4,7 +4,7 @@
 //! Only the server's first message tells whether the client's next handshake record is a second hello or, in TLS 1.2, something
 //! else. It comes before that record from every honest client, so the record waits for it.
 
-use super::{CONTENT_TYPES, HANDSHAKE, HelloFault};
+use super::{CONTENT_TYPES, HANDSHAKE, HelloFault, RECORD_HEAD_BYTES};
 
 /// The random that makes a ServerHello a HelloRetryRequest (RFC 8446, section 4.1.3).
 const RETRY: [u8; 32] = [
@@ -29,7 +29,6 @@ pub(in crate::proxy) enum Answer {
 struct Records {
   /// How many bytes of a record's head were read.
   head: usize,
-  kind: u8,
   /// Bytes of its contents that are still to come.
   left: usize,
 }
@@ -46,21 +45,18 @@ enum Place {
 
 impl Records {
   fn next(&mut self, byte: u8) -> Place {
-    if self.head == 5 && self.left > 0 {
+    if self.head == RECORD_HEAD_BYTES && self.left > 0 {
       self.left -= 1;
       return Place::Contents;
     }
-    if self.head == 5 {
+    if self.head == RECORD_HEAD_BYTES {
       *self = Self::default();
     }
     self.head += 1;
     match self.head {
-      1 => {
-        self.kind = byte;
-        return Place::Type(byte);
-      }
+      1 => return Place::Type(byte),
       4 => self.left = usize::from(byte) << 8,
-      5 => self.left |= usize::from(byte),
+      RECORD_HEAD_BYTES => self.left |= usize::from(byte),
       _ => {}
     }
     Place::Head

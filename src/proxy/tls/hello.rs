@@ -1,11 +1,10 @@
 //! A TLS ClientHello (RFC 8446, section 4.1.2) and the server name in it (RFC 6066, section 3).
 
-use super::HelloFault;
+use super::{CLIENT_HELLO, HelloFault};
 use crate::limits::MAX_CLIENT_HELLO_BYTES;
 
 use super::super::host::Host;
 
-const CLIENT_HELLO: u8 = 1;
 const VERSION_AND_RANDOM_BYTES: usize = 2 + 32;
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
