@@ -4,17 +4,14 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { createDockerSandboxEnvironment } from '../../index.js'
+import { memoryHeld } from '../support/garbage.mjs'
 import { sh } from '../support/live.mjs'
 import { fileStores, hostOptions } from './support/hosts.mjs'
 import { snapshotBytes, snapshotFiles } from './support/lengths.mjs'
 import { MIB, pause, room, socketPath } from './support/room.mjs'
 
 const { client, containers, ownerId } = room()
-setFlagsFromString('--expose-gc')
-const collect = runInNewContext('gc')
 /** What the host may grow by meanwhile. */
 const GROWTH_MIB = 16
 const rss = () => Number(readFileSync('/proc/self/status', 'utf8').match(/^VmRSS:\s+(\d+) kB$/m)[1]) / 1024
@@ -22,8 +19,7 @@ const rss = () => Number(readFileSync('/proc/self/status', 'utf8').match(/^VmRSS
 /** How far the memory of this process goes above what it is now, while `work` goes on. */
 async function growth(work) {
   await pause(300)
-  collect()
-  const before = rss()
+  const before = (await memoryHeld()) / MIB
   let most = before
   const sample = setInterval(() => (most = Math.max(most, rss())), 5)
   const begun = performance.now()

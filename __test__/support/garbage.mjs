@@ -1,5 +1,6 @@
 // The garbage collector at a test's command, under Node and Bun.
 import assert from 'node:assert/strict'
+import { setImmediate } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
@@ -8,6 +9,19 @@ export function collectGarbage() {
   if (process.versions.bun) return globalThis.Bun.gc(true)
   setFlagsFromString('--expose-gc')
   return runInNewContext('gc')()
+}
+
+/**
+ * The memory that this process holds, in bytes, once what nobody refers to is freed. Buffers are freed in steps: their owner's
+ * finalizer comes in a later turn of the event loop, and V8 sweeps their memory in a thread of its own, which the next
+ * collection waits for. Memory that is looked at in the turn of a collection still holds all that it found.
+ */
+export async function memoryHeld() {
+  for (let time = 0; time < 3; time++) {
+    collectGarbage()
+    await setImmediate()
+  }
+  return process.memoryUsage.rss()
 }
 
 /** Collects until `check` is true, a turn of the event loop and more between two times; fails after 10 s. */

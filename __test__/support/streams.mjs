@@ -1,7 +1,7 @@
 // What the tests of streams share.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { collectGarbage } from './garbage.mjs'
+import { memoryHeld } from './garbage.mjs'
 import { lab } from './live.mjs'
 
 export const MIB = 2 ** 20
@@ -44,21 +44,16 @@ export async function runningIn(session) {
  * let go is the runtime's garbage: it is collected before each look, so that what counts is what is held.
  */
 export const memoryOf = async use => {
-  collectGarbage()
-  const before = process.memoryUsage.rss()
+  const before = await memoryHeld()
   let most = 0
-  const look = () => (most = Math.max(most, process.memoryUsage.rss()))
-  const sample = setInterval(() => {
-    collectGarbage()
-    // Buffers are freed in a later turn of the event loop.
-    setImmediate(look)
-  }, 50)
+  const look = async () => (most = Math.max(most, await memoryHeld()))
+  const sample = setInterval(look, 50)
   try {
     await use()
   } finally {
     clearInterval(sample)
   }
-  return (Math.max(most, look()) - before) / MIB
+  return ((await look()) - before) / MIB
 }
 
 export { lab }

@@ -1,7 +1,7 @@
 // Memory and descriptors of both ends: of this process, and of process 1 of a container, seen from outside.
 import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
-import { collectGarbage } from '../../support/garbage.mjs'
+import { memoryHeld } from '../../support/garbage.mjs'
 import { MIB, pause } from './room.mjs'
 
 /** How often memory is looked at while something goes on. */
@@ -23,9 +23,12 @@ const descriptors = pid => readdirSync(`/proc/${pid}/fd`).length
 async function look(inside) {
   // Connections to the engine that nobody needs any more are closed a little later.
   await pause(300)
-  collectGarbage()
-  collectGarbage()
-  return { host: rss('self'), inside: rss(inside), hostFds: descriptors('self'), insideFds: descriptors(inside) }
+  return {
+    host: (await memoryHeld()) / MIB,
+    inside: rss(inside),
+    hostFds: descriptors('self'),
+    insideFds: descriptors(inside),
+  }
 }
 
 /**
