@@ -4,7 +4,6 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import {
   createFileLeaseStore,
   createFileSnapshotStore,

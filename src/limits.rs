@@ -151,3 +151,6 @@ pub const MAX_PROXY_ADDRESSES: usize = 256;
 pub const PROXY_LINGER: Duration = Duration::from_secs(1);
 /// How much of it is thrown away.
 pub const PROXY_LINGER_BYTES: usize = 256 * 1024;
+/// Connections of a session beyond its quota that hear why before they end, at the same time. Each has a descriptor of the
+/// host for up to twice [`PROXY_LINGER`]; those beyond are reset at once, so that no program can take all that there are.
+pub const MAX_PROXY_REFUSED: u64 = 32;

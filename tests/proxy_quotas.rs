@@ -7,6 +7,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandbox_docker::limits::MAX_PROXY_REFUSED;
 use sandbox_docker::proxy::{OpenConnections, Quotas, RunCounts, Served, Session};
 use support::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -56,6 +57,28 @@ async fn connections_of_a_run() {
     end(one).await;
     end(tunnel(&session).await).await;
     end(two).await;
+  })
+  .await;
+}
+
+#[tokio::test]
+async fn those_without_a_place_are_reset_where_too_many_wait_to_be_heard_out() {
+  must_end(async {
+    let session = echoing().await.session(Quotas { max_connections: 1, ..Quotas::default() });
+    let only = tunnel(&session).await;
+    // Each has its reply, and keeps its connection open.
+    let mut heard = Vec::new();
+    for _ in 0..MAX_PROXY_REFUSED {
+      let mut client = client(&session).await;
+      assert!(client.rest().await.starts_with(b"HTTP/1.1 429 "));
+      heard.push(client);
+    }
+    let mut beyond = client(&session).await;
+    assert_eq!((beyond.rest().await, beyond.served.await.unwrap()), (Vec::new(), Served::Cut));
+    // Who lets go makes room for the next.
+    end(heard.pop().unwrap()).await;
+    assert!(refused(&session).await.starts_with("HTTP/1.1 429 "));
+    end(only).await;
   })
   .await;
 }

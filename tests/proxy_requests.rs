@@ -276,7 +276,7 @@ async fn every_form_of_every_method_is_judged() {
       ("CONNECT 0x7f000001:443", "0x7f000001:443", 403),
       ("CONNECT [::ffff:a9fe:a9fe]:80", "[::ffff:a9fe:a9fe]:80", 403),
       ("CONNECT [fe80::1%25eth0]:80", "[fe80::1%25eth0]:80", 403),
-      ("CONNECT [good.com]:443", "[good.com]:443", 403),
+      ("CONNECT [good.com]:443", "[good.com]:443", 400),
       ("CONNECT metadata.google.internal:80", "metadata.google.internal:80", 403),
       ("CONNECT good.com..:443", "good.com..:443", 400),
       ("CONNECT good.com", "good.com", 400),

@@ -35,6 +35,36 @@ test('a run that is resumed has the network again, and its budget goes on', asyn
   })
 })
 
+test('a run that is resumed goes on with the bytes that it had left, to the last one', async () => {
+  const size = 5000
+  await serving(
+    webServer((_request, response) => response.end('x'.repeat(size))),
+    async port => {
+      const fetch = async session => (await sh(session, `wget -q -O - http://good.test:${port}/ | wc -c`)).trim()
+      /** Fetches three times, in a session each, from a run that may use so much; what came, and what one cost. */
+      const thrice = async maxNetworkBytes => {
+        const { options, events } = reaching([port], { quotas: { maxNetworkBytes } })
+        const owner = environment(options)
+        const [runId, came] = [randomUUID(), []]
+        for (const status of ['waiting_approval', 'waiting_approval', 'completed']) {
+          const session = await owner.acquire({ runId })
+          came.push(await fetch(session))
+          await session.release({ status })
+        }
+        await owner.close()
+        const { bytesUp, bytesDown } = events.find(event => event.type === 'network_closed')
+        return { came, cost: bytesUp + bytesDown }
+      }
+      const { came, cost } = await thrice(2 ** 30)
+      assert.deepEqual(came, Array(3).fill(String(size)))
+      assert.deepEqual((await thrice(2 * cost)).came, [String(size), String(size), '0'])
+      const [, second, third] = (await thrice(2 * cost - 1)).came
+      assert.ok(Number(second) < size, second)
+      assert.equal(third, '0')
+    },
+  )
+})
+
 test('a new run begins with a whole budget', async () => {
   const server = webServer()
   await serving(server, async port => {

@@ -1,12 +1,13 @@
 // Quotas of the allowlist in a real container: each reached exactly, and passed by one.
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:net'
 import { test } from 'node:test'
 import { CLIENTS, lab, sh } from '../support/live.mjs'
 import { reaching, serving, webServer } from '../support/network.mjs'
 import { eventually } from '../support/wait.mjs'
 
-const { inSession, leavesNothing } = lab()
+const { environment, inSession, leavesNothing } = lab()
 
 const page = size => webServer((_request, response) => response.end('x'.repeat(size)))
 
@@ -19,6 +20,11 @@ const within = (quotas, server, use) =>
       use({ session, events, url: `http://good.test:${port}/`, run: script => sh(session, script) }),
     )
   })
+
+/** How long the proxy waits for a reply to be taken, and again for the client's end. */
+const LINGER_MS = 1000
+/** What a machine with much to do may add. */
+const SLACK_MS = 2000
 
 const status = url => `curl -s -o /dev/null -w '%{http_code}' ${url} || true`
 
@@ -50,11 +56,55 @@ test('maxBytesDown: a reply of that many bytes passes, one more is cut', async (
   })
 })
 
-test('maxNetworkBytes: once they are used, requests are refused', async () => {
-  await within({ maxNetworkBytes: 6000 }, page(5000), async ({ url, run }) => {
+/** What one such request and its reply count for, both ways together, as the event of its end tells. */
+async function costOf(size) {
+  let cost
+  await within({}, page(size), async ({ url, run, events }) => {
     assert.equal(await run(status(url)), '200')
-    await run(`curl -s -o /dev/null ${url} || true`)
+    const ended = () => events.find(event => event.type === 'network_closed')
+    await eventually('its end is told', ended)
+    cost = ended().bytesUp + ended().bytesDown
+  })
+  return cost
+}
+
+test('maxNetworkBytes: a run that uses them to the last one is served, one less cuts it, and nothing is left after', async () => {
+  const cost = await costOf(5000)
+  assert.ok(cost > 5000)
+  await within({ maxNetworkBytes: 2 * cost }, page(5000), async ({ url, run }) => {
+    for (let round = 0; round < 2; round++) assert.equal(await run(`curl -s ${url} | wc -c`), '5000\n')
     assert.equal(await run(status(url)), '429')
+  })
+  await within({ maxNetworkBytes: 2 * cost - 1 }, page(5000), async ({ session, url, run }) => {
+    assert.equal(await run(`curl -s ${url} | wc -c`), '5000\n')
+    const cut = await session.exec({ command: 'curl', args: ['-sS', '-o', '/dev/null', url] })
+    assert.notEqual(cut.exitCode, 0, 'a reply that was cut is no whole one')
+    assert.equal(await run(status(url)), '429')
+  })
+})
+
+test('a run that has used up its quotas changes nothing for another run beside it', async () => {
+  const server = webServer()
+  await serving(server, async port => {
+    const quotas = { maxRequests: 2, maxNetworkRequests: 2, maxConnections: 1 }
+    const url = `http://good.test:${port}/`
+    const { options } = reaching([port], { quotas })
+    const owner = environment({ ...options, image: CLIENTS, limits: { memoryMb: 512, pids: 256 } })
+    const [used, other] = await Promise.all([1, 2].map(() => owner.acquire({ runId: randomUUID() })))
+    try {
+      const statuses = async session => [await sh(session, status(url)), await sh(session, status(url))]
+      assert.deepEqual([await statuses(used), await sh(used, status(url))], [['200', '200'], '429'])
+      // Its only place is taken too, by one that says nothing.
+      const silent = await used.spawn({
+        command: 'python3',
+        args: ['-c', slow(1, 'print(1, flush=True); time.sleep(60)')],
+      })
+      for await (const { data } of silent) if (data.length > 0) break
+      assert.deepEqual(await statuses(other), ['200', '200'])
+    } finally {
+      for (const session of [used, other]) await session.release({ status: 'completed' })
+      await owner.close()
+    }
   })
 })
 
@@ -128,18 +178,19 @@ print(code)`
   })
 })
 
-test('a thousand slow clients are turned away, and the next one is served', async () => {
+test('a thousand slow clients are turned away, and the next one is served as soon as their time is over', async () => {
   const server = webServer()
-  await within({ headTimeoutMs: 2000 }, server, async ({ session, url, events }) => {
+  const headTimeoutMs = 2000
+  await within({ headTimeoutMs }, server, async ({ session, url, events }) => {
     const then = `
-code=None
-for n in range(200):
-  code=request()
-  if code=='200': break
-  time.sleep(0.1)
-print(code)`
+began=time.monotonic()
+while (code:=request())!='200': time.sleep(0.02)
+print(code, round(1000*(time.monotonic()-began)))`
     const result = await session.exec({ command: 'python3', args: ['-c', slow(1000, then), url] })
-    assert.equal(result.stdout.trim(), '200', JSON.stringify(result).slice(0, 2000))
+    const [code, took] = result.stdout.trim().split(' ')
+    assert.equal(code, '200', JSON.stringify(result).slice(0, 2000))
+    // The last of them was there before, so its time ended within that; then its reply has up to 2 s to be read.
+    assert.ok(Number(took) < headTimeoutMs + 2 * LINGER_MS + SLACK_MS, `${took} ms`)
     assert.equal(server.requests.length, 1)
     assert.ok(events.some(event => event.type === 'network_refused' && event.status === 429))
   })

@@ -58,7 +58,7 @@ export function reaching(ports, { names = {}, events = [], ...network } = {}) {
   }
 }
 
-const ORIGIN = fileURLToPath(new URL('../../tests/support/origin.py', import.meta.url))
+const ORIGIN = fileURLToPath(new URL('origin.py', import.meta.url))
 
 /**
  * Runs `use` beside a TLS server that is `good.test`, with a certificate of its own, files, a repository and a package

@@ -1,7 +1,7 @@
-// A Debian with the programs that fetch things over https: curl, git, pip, and a Node that takes a proxy from its
+// A Debian with the programs that fetch things over https: curl, wget, git, pip, npm, and a Node that takes a proxy from its
 // environment, which Debian's is too old for.
 
-import { copyFileSync, chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { chmodSync, copyFileSync, cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SUITE, debianMirror, kept } from './rootfs.mjs'
@@ -9,7 +9,9 @@ import { must } from './run.mjs'
 
 /** From 24.5 on `NODE_USE_ENV_PROXY` is known for `fetch` and `node:https`. */
 const NODE = '24.22.3'
-const PACKAGES = ['ca-certificates', 'curl', 'git', 'python3', 'python3-pip', 'python3-requests']
+/** Runs on that Node. */
+const NPM = '11.6.2'
+const PACKAGES = ['ca-certificates', 'curl', 'git', 'python3', 'python3-pip', 'python3-requests', 'wget']
 /** Nobody reads it in a test. */
 const USELESS = ['usr/share/doc', 'usr/share/man', 'usr/share/locale', 'var/cache/apt', 'var/lib/apt/lists']
 
@@ -24,19 +26,26 @@ async function fill(folder) {
   const args = ['--mount', 'debootstrap', '--variant=minbase', include, SUITE, folder, ...(await debianMirror())]
   await must('making a Debian root file system with programs that fetch', 'unshare', args)
   for (const name of USELESS) rmSync(join(folder, name), { recursive: true, force: true })
-  await node(join(folder, 'usr/bin/node'))
+  await packed(`node-linux-${process.arch}@${NODE}`, unpacked => {
+    const path = join(folder, 'usr/bin/node')
+    copyFileSync(join(unpacked, 'bin/node'), path)
+    chmodSync(path, 0o755)
+  })
+  await packed(`npm@${NPM}`, unpacked => {
+    cpSync(unpacked, join(folder, 'usr/lib/npm'), { recursive: true })
+    symlinkSync('../lib/npm/bin/npm-cli.js', join(folder, 'usr/bin/npm'))
+    chmodSync(join(folder, 'usr/lib/npm/bin/npm-cli.js'), 0o755)
+  })
 }
 
-/** Node's own binary, from its package for this platform. */
-async function node(path) {
-  const scratch = mkdtempSync(join(tmpdir(), 'sandbox-docker-node-'))
+/** Hands the unpacked files of an npm package to `use`. */
+async function packed(name, use) {
+  const scratch = mkdtempSync(join(tmpdir(), 'sandbox-docker-npm-'))
   try {
-    const name = `node-linux-${process.arch}@${NODE}`
-    await must('fetching Node', 'npm', ['pack', '--silent', '--pack-destination', scratch, name])
-    const [packed] = readdirSync(scratch)
-    await must('unpacking Node', 'tar', ['--extract', '--file', join(scratch, packed), '--directory', scratch])
-    copyFileSync(join(scratch, 'package/bin/node'), path)
-    chmodSync(path, 0o755)
+    await must(`fetching ${name}`, 'npm', ['pack', '--silent', '--pack-destination', scratch, name])
+    const [file] = readdirSync(scratch)
+    await must(`unpacking ${name}`, 'tar', ['--extract', '--file', join(scratch, file), '--directory', scratch])
+    use(join(scratch, 'package'))
   } finally {
     rmSync(scratch, { recursive: true })
   }

@@ -18,6 +18,7 @@ use super::passing::Passing;
 use super::session::{Inner, Served};
 use super::tls::{ACCESS_DENIED, HelloFault, Sniffer};
 use super::{Authority, ProxyEvent, Quota, Refusal, Shared, dial, linger, resolve, tunnel};
+use crate::limits::MAX_PROXY_REFUSED;
 
 /// The port on which a tunnel must carry TLS.
 const TLS_PORT: u16 = 443;
@@ -47,7 +48,7 @@ impl<'a> Accepted<'a> {
   {
     let _slots = match self.admit() {
       Ok(slots) => slots,
-      Err(refusal) => return self.refuse(client, None, &refusal).await,
+      Err(refusal) => return self.turn_away(client, &refusal).await,
     };
     let mut early = BytesMut::new();
     let request = match self.intake(client, &mut early).await {
@@ -145,11 +146,30 @@ impl<'a> Accepted<'a> {
     }
   }
 
+  /// Refuses a connection that has no place. What waits to be heard out is bounded too.
+  async fn turn_away<S>(&self, client: &mut S, refusal: &Refusal) -> Served
+  where
+    S: AsyncRead + AsyncWrite + Send + Unpin,
+  {
+    let Some(_slot) = self.session.refused.take(MAX_PROXY_REFUSED) else {
+      self.tell(None, refusal);
+      return Served::Cut;
+    };
+    self.refuse(client, None, refusal).await
+  }
+
   /// Answers with the reason, and lets nothing that the client sends go anywhere.
   async fn refuse<S>(&self, client: &mut S, request: Option<&Request>, refusal: &Refusal) -> Served
   where
     S: AsyncRead + AsyncWrite + Send + Unpin,
   {
+    self.tell(request, refusal);
+    linger::reply(client, &refusal.reply(request.is_some_and(Request::is_head))).await;
+    Served::Ended
+  }
+
+  /// Records the refusal as an event.
+  fn tell(&self, request: Option<&Request>, refusal: &Refusal) {
     let authority = request.map(|request| &request.authority);
     self.session.shared.events.record(ProxyEvent::Refused {
       run: Arc::clone(&self.session.run),
@@ -158,8 +178,6 @@ impl<'a> Accepted<'a> {
       status: refusal.status().0,
       reason: refusal.reason(),
     });
-    linger::reply(client, &refusal.reply(request.is_some_and(Request::is_head))).await;
-    Served::Ended
   }
 }
 

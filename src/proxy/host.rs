@@ -1,6 +1,7 @@
 //! Host names in the one form in which they are compared and looked up.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
@@ -41,9 +42,9 @@ impl Host {
     if text.len() > MAX_HOST_INPUT_BYTES {
       return Err(HostFault::TooLong);
     }
-    // Brackets and colons belong to IPv6 only, a percent sign to zones and to escapes of either.
+    // No name has these. Brackets and colons belong to IPv6 addresses, a percent sign to their zones.
     if text.contains(['[', ']', ':', '%']) {
-      return Err(HostFault::Address);
+      return Err(if is_literal(text) { HostFault::Address } else { HostFault::Characters });
     }
     let ascii = Uts46::new()
       .to_ascii(text.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast, DnsLength::Ignore)
@@ -96,6 +97,13 @@ fn check_labels(name: &str) -> Result<(), HostFault> {
     }
   }
   Ok(())
+}
+
+/// An address, in brackets or not, with a zone or without (RFC 3986, section 3.2.2; RFC 4007, section 11).
+fn is_literal(text: &str) -> bool {
+  let bare = text.trim_matches(['[', ']']);
+  let address = bare.split_once('%').map_or(bare, |(address, _zone)| address);
+  address.parse::<Ipv6Addr>().is_ok() || (!bare.is_empty() && ends_in_number(bare))
 }
 
 /// Resolvers read a name as an IPv4 address if its last label is a number: decimal, octal or `0x`. No top-level domain is

@@ -18,6 +18,7 @@ mod http;
 mod intake;
 mod ledger;
 mod linger;
+mod own;
 mod passing;
 mod policy;
 mod quotas;

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::address::not_global;
 use super::host::Host;
 use super::ledger::Slot;
+use super::own;
 use super::refusal::Refusal;
 use crate::limits::{MAX_LOOKUPS, MAX_PROXY_ADDRESSES, PROXY_RESOLVE_TIMEOUT};
 
@@ -81,13 +82,21 @@ async fn look_up(
   }
 }
 
+/// Why a connection to `address` would not leave for the Internet. Connections to an address of this host's own pass by
+/// whatever firewall is between it and the Internet, so they reach more than others would.
+fn not_reachable(address: IpAddr) -> Option<&'static str> {
+  not_global(address).or_else(|| own::is_own(address).then_some("an address of this host"))
+}
+
 fn check(host: &Host, addresses: &[IpAddr], allow_private: bool) -> Result<(), Refusal> {
   if addresses.len() > MAX_PROXY_ADDRESSES {
     return Err(Refusal::TooManyAddresses(host.clone()));
   }
-  let special = addresses.iter().find_map(|address| not_global(*address));
-  match special {
-    Some(range) if !allow_private => Err(Refusal::AddressNotPublic { host: host.clone(), range }),
-    _ => Ok(()),
+  if allow_private {
+    return Ok(());
+  }
+  match addresses.iter().find_map(|address| not_reachable(*address)) {
+    Some(range) => Err(Refusal::AddressNotPublic { host: host.clone(), range }),
+    None => Ok(()),
   }
 }

@@ -33,6 +33,8 @@ pub(super) struct Inner {
   pub(super) ledger: Ledger,
   /// Connections that are open.
   pub(super) connections: Slots,
+  /// Connections without a place, which are told so.
+  pub(super) refused: Slots,
   /// Look-ups in flight.
   pub(super) lookups: Slots,
   cancel: Cancel,
@@ -46,6 +48,7 @@ impl Session {
       run: run.into(),
       ledger: Ledger::new(used),
       connections: Slots::default(),
+      refused: Slots::default(),
       lookups: Slots::default(),
       cancel: Cancel::new(),
       tasks: TaskTracker::new(),

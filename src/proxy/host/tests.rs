@@ -65,10 +65,8 @@ fn every_spelling_of_an_address_is_refused() {
     "127。0。0。1",
     "[::1]",
     "[::1",
-    "[]",
     "[[::1]]",
     "[127.0.0.1]",
-    "[example.com]",
     "::1",
     "::ffff:7f00:1",
     "0:0:0:0:0:ffff:127.0.0.1",
@@ -78,7 +76,6 @@ fn every_spelling_of_an_address_is_refused() {
     "[::ffff:169.254.169.254%eth0]",
     "fe80::1%eth0",
     "%31%32%37.0.0.1",
-    "example%2ecom",
   ] {
     assert_eq!(fault(text), HostFault::Address, "{text:?}");
   }
@@ -103,6 +100,10 @@ fn what_no_host_name_has_is_refused() {
     "xn--.example",
     "good.com\r\n",
     "a,b.example",
+    "[]",
+    "[example.com]",
+    "example%2ecom",
+    "good.com:443",
   ] {
     assert_eq!(fault(text), HostFault::Characters, "{text:?}");
   }

@@ -1,5 +1,6 @@
 //! The chunked coding (RFC 9112, section 7.1), checked while its bytes pass unchanged.
 
+use super::fields::{self, LONGEST};
 use crate::limits::{MAX_CHUNK_LINE_BYTES, MAX_TRAILER_BYTES};
 
 const FAULT: &str = "has a malformed chunked body";
@@ -14,6 +15,29 @@ pub(in crate::proxy) struct Chunked {
   left: u64,
   /// Bytes of the line under way, or of all trailer lines.
   line: usize,
+  /// The name of the trailer line under way, as far as it is there.
+  name: Name,
+}
+
+/// A trailer's name, as far as it could be one that matters.
+#[derive(Debug, Default)]
+struct Name {
+  bytes: [u8; LONGEST],
+  length: usize,
+}
+
+impl Name {
+  fn push(&mut self, byte: u8) {
+    if let Some(place) = self.bytes.get_mut(self.length) {
+      *place = byte;
+    }
+    self.length += 1;
+  }
+
+  /// A name that is longer than all that matter is none of them.
+  fn may_pass(&self) -> bool {
+    !self.bytes.get(..self.length).is_some_and(fields::is_ours)
+  }
 }
 
 /// Which byte comes next.
@@ -27,7 +51,8 @@ enum Place {
   DataLineFeed,
   /// The first byte of a trailer line, or of the empty line that ends the body.
   Trailer,
-  TrailerLine,
+  TrailerName,
+  TrailerValue,
   TrailerLineFeed,
   LastLineFeed,
   End,
@@ -35,7 +60,7 @@ enum Place {
 
 impl Default for Chunked {
   fn default() -> Self {
-    Self { place: Place::Size, left: 0, line: 0 }
+    Self { place: Place::Size, left: 0, line: 0, name: Name::default() }
   }
 }
 
@@ -83,11 +108,14 @@ impl Chunked {
       (Place::DataLineFeed, b'\n') => Ok(Place::Size),
       (Place::Trailer, b'\r') => Ok(Place::LastLineFeed),
       // A trailer line begins with a name, never with white space, which would go on with the line before.
-      (Place::Trailer, b' ' | b'\t') => Err(FAULT),
-      (Place::Trailer | Place::TrailerLine, _) if is_text(byte) => {
-        self.long(MAX_TRAILER_BYTES, Place::TrailerLine)
+      (Place::Trailer, _) if is_token(byte) => {
+        self.name = Name::default();
+        self.named(byte)
       }
-      (Place::TrailerLine, b'\r') => Ok(Place::TrailerLineFeed),
+      (Place::TrailerName, _) if is_token(byte) => self.named(byte),
+      (Place::TrailerName, b':') if self.name.may_pass() => self.long(MAX_TRAILER_BYTES, Place::TrailerValue),
+      (Place::TrailerValue, _) if is_text(byte) => self.long(MAX_TRAILER_BYTES, Place::TrailerValue),
+      (Place::TrailerValue, b'\r') => Ok(Place::TrailerLineFeed),
       (Place::TrailerLineFeed, b'\n') => Ok(Place::Trailer),
       (Place::LastLineFeed, b'\n') => Ok(Place::End),
       _ => Err(FAULT),
@@ -100,10 +128,23 @@ impl Chunked {
     self.long(MAX_SIZE_DIGITS, Place::Size)
   }
 
+  fn named(&mut self, byte: u8) -> Result<Place, &'static str> {
+    self.name.push(byte);
+    self.long(MAX_TRAILER_BYTES, Place::TrailerName)
+  }
+
   fn long(&mut self, max: usize, next: Place) -> Result<Place, &'static str> {
     self.line += 1;
     if self.line > max { Err(FAULT) } else { Ok(next) }
   }
+}
+
+/// What a field's name is made of (RFC 9110, section 5.6.2).
+const fn is_token(byte: u8) -> bool {
+  matches!(
+    byte,
+    b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+  ) || byte.is_ascii_alphanumeric()
 }
 
 /// Visible characters, space, tab, and the upper half, which old text uses.

@@ -19,6 +19,15 @@ const OURS: &[&str] = &[
   "transfer-encoding",
   "upgrade",
 ];
+/// The longest of [`OURS`].
+pub(super) const LONGEST: usize = "proxy-authorization".len();
+
+/// True for a name that a trailer may not have: what the head alone may say, or one that is not passed on at all (RFC 9110,
+/// section 6.5.1).
+pub(super) fn is_ours(name: &[u8]) -> bool {
+  OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours.as_bytes()))
+}
+
 /// What `Connection` may not name, since the message would then mean something else behind the proxy.
 const FIXED: &[&str] = &["content-length", "host", "transfer-encoding"];
 

@@ -24,6 +24,8 @@ fn a_body_ends_behind_its_trailer() {
     "00A\r\n0123456789\r\n1\r\nx\r\n000\r\n\r\n",
     "5;name=value\r\nhello\r\n0;last\r\n\r\n",
     "1\r\n\r\r\n0\r\nA: b\r\nC: d\r\n\r\n",
+    // A name that only begins like one that may not be there, and one that is longer than all of them.
+    "0\r\nHost-Digest: b\r\nX-Proxy-Authorization-And-More:\r\n\r\n",
   ] {
     assert_eq!(length(&format!("{body}GET / HTTP/1.1\r\n")), Ok(body.len()), "{body:?}");
   }
@@ -51,6 +53,14 @@ fn malformed_chunks_are_refused() {
     "0\r\n A: b\r\n\r\n",
     "0\r\nA: b\n\r\n",
     "0\r\n\n",
+    "0\r\nno colon\r\n\r\n",
+    "0\r\n: b\r\n\r\n",
+    "0\r\nA : b\r\n\r\n",
+    "0\r\nA\u{e4}: b\r\n\r\n",
+    "0\r\nA: b\r\nContent-Length: 5\r\n\r\n",
+    "0\r\ntransfer-encoding: chunked\r\n\r\n",
+    "0\r\nHOST: other.test\r\n\r\n",
+    "0\r\nProxy-Authorization: x\r\n\r\n",
   ] {
     assert_eq!(length(body), Err("has a malformed chunked body"), "{body:?}");
   }

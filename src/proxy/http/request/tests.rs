@@ -95,7 +95,7 @@ fn targets_that_are_no_name_are_refused() {
   for (target, fault) in [
     ("127.0.0.1:443", Host(HostFault::Address)),
     ("[::1]:443", Host(HostFault::Address)),
-    ("[example.com]:443", Host(HostFault::Address)),
+    ("[example.com]:443", Host(HostFault::Characters)),
     ("0x7f.1:443", Host(HostFault::Address)),
     ("good.com", PortMissing),
     ("good.com:0", Port),

@@ -1,4 +1,4 @@
-"""An origin for tests/proxy_clients.rs: makes a folder of files and serves it over TLS on a free port of loopback.
+"""What programs fetch from in network-clients.test.mjs: makes a folder of files and serves it over TLS on a free port of loopback.
 
 Usage: origin.py FOLDER, with cert.pem and key.pem in it. Prints the port and serves until its input ends.
 """
@@ -62,10 +62,6 @@ def repository():
 write("hello.txt", b"hello over tls\n")
 write("simple/hello/hello-1.0-py3-none-any.whl", wheel())
 write("npm/hello-1.0.0.tgz", package())
-dist = {"tarball": "https://good.com/npm/hello-1.0.0.tgz"}
-version = {"name": "hello", "version": "1.0.0", "dist": dist}
-document = {"name": "hello", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
-write("npm/hello", json.dumps(document).encode())
 repository()
 
 
@@ -78,6 +74,12 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Han
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem"))
 server.socket = context.wrap_socket(server.socket, server_side=True)
+# npm takes the archive from where this says, with its port.
+port = server.server_address[1]
+dist = {"tarball": f"https://good.test:{port}/npm/hello-1.0.0.tgz"}
+version = {"name": "hello", "version": "1.0.0", "dist": dist}
+document = {"name": "hello", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
+write("npm/hello", json.dumps(document).encode())
 threading.Thread(target=server.serve_forever, daemon=True).start()
-print(server.server_address[1], flush=True)
+print(port, flush=True)
 sys.stdin.read()
