@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { dockerSandboxSecurityDefaults as defaults } from '../../index.js'
+import { createMemoryLeaseStore, dockerSandboxSecurityDefaults as defaults } from '../../index.js'
 import { BUSYBOX, DEBIAN, MOUNTS, PROCESS_1, lab, mountsOf, sh, transport } from '../support/live.mjs'
 
 const { client, containers, environment, leavesNothing } = lab()
@@ -23,6 +23,38 @@ async function withDefaults(image, use, options = {}) {
 
 /** `name: value` lines of a file in /proc. */
 const fields = text => Object.fromEntries(text.split('\n').map(line => line.split(':').map(part => part.trim())))
+
+test('variables of the application reach commands, and with the resident transport neither process 1 nor the record', async () => {
+  const env = {
+    TOKEN: 'secret',
+    GLIBC_TUNABLES: 'glibc.malloc.check=3',
+    LD_DEBUG_OUTPUT: '/nowhere',
+    HOME: '/elsewhere',
+  }
+  const leaseStore = createMemoryLeaseStore()
+  const runId = randomUUID()
+  /** What commands have, and what the container has; of a session that then lets go. */
+  const look = async (given, status) => {
+    const owner = environment({ env: given, leaseStore })
+    const session = await owner.acquire({ runId })
+    try {
+      const [{ Id }] = await containers()
+      const inside = Object.fromEntries((await sh(session, 'env')).split('\n').map(line => line.split(/=(.*)/s)))
+      const { Config } = await client.inspectContainer(Id)
+      return { inside, record: Config.Env.map(line => line.split('=')[0]).toSorted() }
+    } finally {
+      await session.release({ status })
+      await owner.close()
+    }
+  }
+  const first = await look(env, 'suspended')
+  for (const [name, value] of Object.entries(env)) assert.equal(first.inside[name], value, name)
+  const ours = ['HOME', 'PATH', 'TMPDIR']
+  assert.deepEqual(first.record, transport === 'exec' ? [...new Set([...ours, ...Object.keys(env)])].toSorted() : ours)
+  // Values may be others when the run is resumed, as a token that was renewed.
+  const second = await look({ ...env, TOKEN: 'renewed' }, 'completed')
+  assert.equal(second.inside.TOKEN, transport === 'exec' ? 'secret' : 'renewed')
+})
 
 for (const image of [BUSYBOX, DEBIAN]) {
   const name = image.slice(13, -7)

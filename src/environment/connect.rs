@@ -133,7 +133,7 @@ async fn resident(
     Err(error) => return Err(error),
   };
   check_supervisor(binary, &link)?;
-  let sandbox = ResidentSandbox::new(container, link, variables(found));
+  let sandbox = ResidentSandbox::new(container, link, variables(core, found));
   let connections = match core.proxy {
     Some(_) => Some(sandbox.listen(network::PORT).await?),
     None => None,
@@ -170,10 +170,12 @@ fn check_supervisor(binary: &Binary, link: &Link) -> Result<()> {
   Ok(())
 }
 
-/// The variables of the container, which its commands have; process 1 passes none of its own on.
-fn variables(found: &Inspection) -> BTreeMap<String, String> {
+/// The variables of each command: the container's, and over them the application's, which no container has in its
+/// configuration. Process 1 passes none of its own on.
+fn variables(core: &Core, found: &Inspection) -> BTreeMap<String, String> {
   let pairs = found.config.env.iter().flatten().filter_map(|variable| variable.split_once('='));
-  pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+  let of_container = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+  of_container.chain(core.options.env.clone()).collect()
 }
 
 fn token(hex: &str) -> Result<Token> {

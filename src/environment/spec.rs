@@ -97,6 +97,13 @@ pub fn container_spec(
   dialect: Dialect,
 ) -> ContainerSpec {
   let mut spec = profile(options, image, identity, dialect);
+  // The application's variables may be secrets, or change what a program does that is linked to a libc: process 1 gets them
+  // with each command.
+  let given = match carrier {
+    Carrier::Exec => Some(&options.env),
+    Carrier::Resident(_) => None,
+  };
+  spec.env = environment(options, given, image, identity, dialect);
   if let Some((_, site)) = &identity.network {
     spec.labels.insert(LABEL_PROXY.to_owned(), site.to_string());
     // An engine's own resolver asks others for names that it does not know, from the host if need be. This one asks the
@@ -127,7 +134,6 @@ fn profile(
     image: options.image.clone(),
     user: options.user.to_string(),
     working_dir: WORKSPACE_ROOT.to_owned(),
-    env: environment(options, image, identity, dialect),
     entrypoint: Some(["/bin/sh", "-c", KEEPER].map(str::to_owned).to_vec()),
     cmd: Vec::new(),
     network_mode: identity.network.as_ref().map_or("none", |(id, _)| id.as_str()).to_owned(),
@@ -167,10 +173,11 @@ fn nano_cpus(limits: &Limits) -> u64 {
   (limits.cpus * 1e9).round() as u64
 }
 
-/// Our variables, and every other one of the image removed by its bare name. To Podman a bare name is the variable of its
+/// Our variables with those that are `given`, and every other one of the image removed by its bare name. To Podman a bare name is the variable of its
 /// own service, which may be a secret of the host's, and the image's where that has none: there they are emptied.
 fn environment(
   options: &Options,
+  given: Option<&BTreeMap<String, String>>,
   image: &ImageInspection,
   identity: &Identity,
   dialect: Dialect,
@@ -195,7 +202,7 @@ fn environment(
     let proxy = proxy.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, network::PORT).into());
     ours.extend(network::variables(&proxy.to_string()));
   }
-  ours.extend(options.env.iter().map(|(name, value)| (name.as_str(), value.clone())));
+  ours.extend(given.into_iter().flatten().map(|(name, value)| (name.as_str(), value.clone())));
   let without = |name: &str| match dialect {
     Dialect::Docker => name.to_owned(),
     Dialect::Podman => format!("{name}="),
