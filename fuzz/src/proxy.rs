@@ -1,9 +1,10 @@
 //! The proxy's readers: what comes in pieces means what it means whole; a name that is accepted has one form and is no
 //! address; what is passed on is read by others as by us.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use arbitrary::{Result, Unstructured};
+use sandbox_docker::proxy::address::not_global;
 use sandbox_docker::proxy::fuzzing::{chunked, head_end, hello, reply, request};
 use sandbox_docker::proxy::{Authority, Host, Policy, Rule};
 
@@ -16,7 +17,7 @@ const MAX_HEADERS: usize = 256;
 
 pub fn check(data: &[u8]) {
   let [what, seed, rest @ ..] = data else { return };
-  super::bounded(MEMORY, || match what % 8 {
+  super::bounded(MEMORY, || match what % 9 {
     0 => host(rest),
     1 => rule(rest),
     2 => authority(rest),
@@ -24,9 +25,49 @@ pub fn check(data: &[u8]) {
     4 => reply_head(rest, *seed),
     5 => body(rest, *seed),
     6 => first_bytes(rest, *seed),
+    7 => address(rest),
     // An input that ends too early is none.
     _ => _ = made_hello(&mut Unstructured::new(rest), *seed),
   });
+}
+
+/// What the standard library has a word for is not globally reachable, on its own or carried by IPv6; nor is any of it a name.
+fn address(data: &[u8]) {
+  let Some((bytes, rest)) = data.split_first_chunk::<16>() else { return };
+  let six = Ipv6Addr::from(*bytes);
+  let four = Ipv4Addr::from_bits(six.to_bits() as u32);
+  let special = four.is_private()
+    || four.is_loopback()
+    || four.is_link_local()
+    || four.is_multicast()
+    || four.is_broadcast()
+    || four.is_documentation()
+    || four.is_unspecified()
+    || four.octets()[0] == 0
+    || four.octets()[0] >= 240;
+  assert!(!special || not_global(four.into()).is_some(), "{four}");
+  let nat64 = Ipv6Addr::from_bits(0x64_ff9b << 96 | u128::from(four.to_bits()));
+  assert_eq!(not_global(nat64.into()), not_global(four.into()), "{nat64}");
+  for always in [four.to_ipv6_mapped(), four.to_ipv6_compatible()] {
+    assert!(not_global(always.into()).is_some(), "{always}");
+  }
+  let special = six.is_loopback()
+    || six.is_unspecified()
+    || six.is_multicast()
+    || six.is_unique_local()
+    || six.is_unicast_link_local()
+    || matches!(six.segments(), [0x2002, ..] | [0x2001, 0 | 0xdb8, ..]);
+  assert!(!special || not_global(six.into()).is_some(), "{six}");
+  let zone = String::from_utf8_lossy(rest);
+  for text in [
+    four.to_string(),
+    six.to_string(),
+    format!("[{six}]"),
+    format!("{six}%{zone}"),
+    format!("[{six}%25{zone}]"),
+  ] {
+    assert!(Host::parse(&text).is_err(), "{text}");
+  }
 }
 
 /// One form, which is a name.
