@@ -15,7 +15,8 @@ import { startPeer } from './peer.mjs'
 import { chart } from './chart.mjs'
 import { acquires, snapshots } from './life.mjs'
 import { many } from './many.mjs'
-import { memory, quantile, report, timed } from './report.mjs'
+import { asked } from './memory.mjs'
+import { quantile, report, timed } from './report.mjs'
 import { addonBytes, requires } from './size.mjs'
 
 const { values } = parseArgs({
@@ -27,6 +28,8 @@ const image = process.env.SANDBOX_BENCH_IMAGE ?? 'alpine:3.21'
 const MIB = 2 ** 20
 // Our rounds are so short that a few of them say nothing about the slowest hundredth.
 const ROUNDS_OF_OURS = 30
+/** Commands of the loop without pauses, and the CPUs that a container has by default. */
+const [LOOP, DEFAULT_CPUS] = [2000, 0.5]
 
 const engine = process.env.SANDBOX_BENCH_SOCKET
   ? { socketPath: process.env.SANDBOX_BENCH_SOCKET, stop: async () => undefined }
@@ -46,15 +49,19 @@ function write(name, text) {
   writeFileSync(fileURLToPath(new URL(name, import.meta.url)), text)
 }
 
-function make(options) {
-  return createDockerSandboxEnvironment({
+/** Options of an environment of which a container gets so much of the machine. */
+function optionsOf(cpus) {
+  return {
     socketPath: engine.socketPath,
     image,
     workspace: { id: 'bench' },
     shell: 'allow',
     limits: { cpus, maxFileBytes: 32 * MIB, maxWorkspaceBytes: 100 * MIB },
-    ...options,
-  })
+  }
+}
+
+function make(options) {
+  return createDockerSandboxEnvironment({ ...optionsOf(cpus), ...options })
 }
 
 /** An environment and a run of it, over one transport. */
@@ -70,17 +77,17 @@ async function measureAll() {
   try {
     await fill(resident.run, exec.run, peer)
     const few = { make, peer, socketPath: engine.socketPath, rounds: Math.min(rounds, 15) }
-    const { rows, grown, held } = await operations(resident.run, exec.run, peer)
+    const rows = await operations(resident.run, exec.run, peer)
     rows.push(...(await acquires(few)))
-    const [saved, snapshotGrown] = await snapshots({ ...few, rounds: Math.min(rounds, 5) })
-    rows.push(saved)
+    rows.push(await snapshots({ ...few, rounds: Math.min(rounds, 5) }))
     const crowd = await many(few)
     const loading = requires(Math.min(rounds, 15))
-    const mebibytes = bytes => `${(bytes / MIB).toFixed(1)} MiB`
+    const [half, one] = [await tightly(DEFAULT_CPUS), await tightly(cpus)]
+    const held = await memoryFacts()
     const facts = [
-      `${crowd.sessions} sessions at once, ${crowd.commands} commands each: ${crowd.ours.toFixed(0)} commands a second, dockerode ${crowd.theirs.toFixed(0)}: ${(crowd.ours / crowd.theirs).toFixed(0)} ×; ${(crowd.bytes / 1024).toFixed(0)} KiB of this process for each session`,
-      `32 MiB as a stream: this process held ${mebibytes(held.in)} in, ${mebibytes(held.out)} out at most; with what the collector had not come to, it grew by ${mebibytes(grown.in)} and ${mebibytes(grown.out)}`,
-      `A snapshot and its restore: this process grew by ${mebibytes(snapshotGrown)} at most`,
+      `exec \`/bin/true\` ${LOOP} times without a pause, p50 / p99 / p99.9: ${one}; with the default of ${DEFAULT_CPUS} CPUs, whose quota then runs out: ${half}`,
+      `${crowd.sessions} sessions at once, ${crowd.commands} commands each: ${crowd.ours.toFixed(0)} commands a second, dockerode ${crowd.theirs.toFixed(0)}: ${(crowd.ours / crowd.theirs).toFixed(0)} ×`,
+      ...held,
       `\`require()\`: ${quantile(loading, 0.5).toFixed(1)} ms (p50), ${quantile(loading, 0.99).toFixed(1)} ms (p99); the addon has ${mebibytes(addonBytes())}`,
     ]
     return { rows, facts }
@@ -91,6 +98,31 @@ async function measureAll() {
       await environment.close()
     }
   }
+}
+
+/** Commands one after the other, as fast as they go: what a container's CPU quota makes of them. */
+async function tightly(cpus) {
+  const environment = createDockerSandboxEnvironment({ ...optionsOf(cpus), transport: 'resident' })
+  const run = await environment.acquire({ runId: randomUUID() })
+  const times = []
+  for (let n = 0; n < LOOP; n++) times.push(await timed(() => run.exec({ command: '/bin/true' }).then(() => undefined)))
+  await run.release({ status: 'completed' })
+  await environment.close()
+  return `${[0.5, 0.99, 0.999].map(share => quantile(times, share).toFixed(2)).join(' / ')} ms`
+}
+
+const mebibytes = bytes => `${(bytes / MIB).toFixed(1)} MiB`
+
+/** What this package holds of memory, asked of processes of their own. */
+async function memoryFacts() {
+  const options = { ...optionsOf(cpus), transport: 'resident' }
+  const both = ({ held, grown }) => `${mebibytes(held)} (${mebibytes(grown)})`
+  const { sessions, bytes } = await asked('sessions', options)
+  const [into, out, saved] = [await asked('in', options), await asked('out', options), await asked('snapshot', options)]
+  return [
+    `Memory of a process with ${sessions} sessions: ${(bytes / 1024).toFixed(0)} KiB for each`,
+    `Memory of a process meanwhile, beyond what it had after a first time, at most (with garbage that is not collected yet): 32 MiB in ${both(into)}, 32 MiB out ${both(out)}, a snapshot of 64 MiB to a file store and its restore ${both(saved)}`,
+  ]
 }
 
 async function fill(resident, exec, peer) {
@@ -113,17 +145,7 @@ async function operations(resident, exec, peer) {
       theirs,
     )
   const largeRounds = Math.min(rounds, 10)
-  const grown = { in: 0, out: 0 }
-  const rehearsed = new Set()
-  // The first one does not count here either: what the process then takes once it keeps.
-  const growing = async (way, work) => {
-    const before = memory()
-    const most = watchMemory()
-    await work()
-    if (rehearsed.has(way)) grown[way] = Math.max(grown[way], most() - before)
-    rehearsed.add(way)
-  }
-  const rows = [
+  return [
     await both('exec `/bin/true`', run => run.exec({ command: '/bin/true' }), peer.exec),
     await both(
       'write 1 KiB',
@@ -143,51 +165,19 @@ async function operations(resident, exec, peer) {
     // Over docker exec there are no streams of files.
     await row(
       '32 MiB in, as a stream',
-      () => growing('in', () => resident.writeFileStream('g', pieces(large))),
+      () => resident.writeFileStream('g', pieces(large)),
       () => exec.writeFile('g', large),
       () => peer.putTar('/workspace', 'g', large),
       largeRounds,
     ),
     await row(
       '32 MiB out, as a stream',
-      () => growing('out', () => drained(resident)),
+      () => drained(resident),
       () => exec.readFile('g'),
       () => peer.getTar('/workspace', 'g'),
       largeRounds,
     ),
   ]
-  // Outside the times, since collecting takes some: what is held, without what the collector has not come to.
-  const held = {
-    in: await holding(() => resident.writeFileStream('g', pieces(large))),
-    out: await holding(() => drained(resident)),
-  }
-  return { rows, grown, held }
-}
-
-/** The most memory that this process has more while it does `work` than before, collected twenty times a second. */
-async function holding(work) {
-  const before = memory()
-  let most = 0
-  const timer = setInterval(() => {
-    globalThis.gc()
-    // Buffers are freed in a later turn of the event loop.
-    setImmediate(() => (most = Math.max(most, process.memoryUsage.rss())))
-  }, 50)
-  for (let round = 0; round < 5; round++) await work()
-  clearInterval(timer)
-  return Math.max(0, most - before)
-}
-
-/** The most memory that this process has until it is asked. */
-function watchMemory() {
-  let most = 0
-  const look = () => (most = Math.max(most, process.memoryUsage.rss()))
-  const timer = setInterval(look, 5)
-  return () => {
-    clearInterval(timer)
-    look()
-    return most
-  }
 }
 
 async function* pieces(bytes) {

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createFileLeaseStore, createFileSnapshotStore, createNodeDockerClient } from '../index.js'
-import { memory, timed } from './report.mjs'
+import { timed } from './report.mjs'
 
 const MIB = 2 ** 20
 const POOL = 10
@@ -63,7 +63,7 @@ async function fromThePool(make, rounds) {
   return times
 }
 
-/** A workspace put away and brought back in a new container; by how much this process grew meanwhile, in bytes. */
+/** A workspace put away and brought back in a new container. */
 export async function snapshots({ make, peer, rounds, socketPath }) {
   const directory = mkdtempSync(join(tmpdir(), 'sandbox-bench-'))
   const client = createNodeDockerClient({ socketPath })
@@ -73,13 +73,10 @@ export async function snapshots({ make, peer, rounds, socketPath }) {
   }
   const owners = ['resident', 'exec'].map(transport => make({ transport, ownerId: OWNER, ...stores }))
   const times = { resident: [], exec: [], peer: [] }
-  let grown = 0
   try {
     for (let round = 0; round < rounds; round++) {
       for (const [i, transport] of ['resident', 'exec'].entries()) {
-        const before = memory()
         times[transport].push(await roundTrip(owners[i], client))
-        if (transport === 'resident' && round > 0) grown = Math.max(grown, memory() - before)
       }
       times.peer.push(await peer.roundTrip(join(directory, 'peer.tar'), script()))
     }
@@ -87,7 +84,7 @@ export async function snapshots({ make, peer, rounds, socketPath }) {
     for (const owner of owners) await owner.close()
     rmSync(directory, { recursive: true })
   }
-  return [{ name: 'snapshot + restore of 64 MiB in 1,000 files', ...times }, grown]
+  return { name: 'snapshot + restore of 64 MiB in 1,000 files', ...times }
 }
 
 const script = () =>

@@ -11,12 +11,6 @@ export async function timed(work) {
   return took
 }
 
-/** Resident memory of this process in bytes, after a collection where that can be asked for (`--expose-gc`). */
-export function memory() {
-  globalThis.gc?.()
-  return process.memoryUsage.rss()
-}
-
 /** The value that the share `q` of the times does not pass. */
 export function quantile(times, q) {
   const sorted = times.toSorted((a, b) => a - b)
