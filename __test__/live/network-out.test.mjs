@@ -82,7 +82,8 @@ test('C28: what listens on this host is reached with the exec transport at most'
   await once(listener, 'listening')
   const { port } = listener.address()
   const datagrams = createSocket('udp4').bind(port, '0.0.0.0')
-  datagrams.on('message', (_, from) => datagrams.send('hello', from.port, from.address))
+  let came = 0
+  datagrams.on('message', () => came++)
   await once(datagrams, 'listening')
   const addresses = Object.values(networkInterfaces())
     .flat()
@@ -92,12 +93,13 @@ test('C28: what listens on this host is reached with the exec transport at most'
     const { options } = reaching([443])
     await inClients(options, async session => {
       const gateway = await gatewayOf(session)
-      for (const kind of ['tcp', 'udp']) {
-        for (const address of [gateway, ...addresses]) {
-          const said = await probe(session, kind, address, port)
-          // What listens on all addresses of the host listens on the run's gateway too: the exec transport's documented limit.
-          assert.equal(said === 'OUT', transport === 'exec', `${kind} ${address}: ${said}`)
-        }
+      // What listens on all addresses of the host listens on the run's gateway too: the exec transport's documented limit.
+      for (const address of [gateway, ...addresses]) {
+        const said = await probe(session, 'tcp', address, port)
+        assert.equal(said === 'OUT', transport === 'exec', `${address}: ${said}`)
+        came = 0
+        await probe(session, 'udp', address, port)
+        assert.equal(came, transport === 'exec' ? 1 : 0, `UDP to ${address}`)
       }
       assert.notEqual(await probe(session, 'icmp', gateway === '127.0.0.1' ? '10.0.0.1' : gateway), 'OUT')
     })
