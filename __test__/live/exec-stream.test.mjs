@@ -226,6 +226,37 @@ both('the signal cancels before, during and not after', {}, async session => {
   assert.equal((await done.result).exitCode, 0)
 })
 
+/** Scripts that end in all the ways there are, with what `exec` is asked for besides. */
+const ENDS = [
+  ['exit 0'],
+  ['echo out; echo err >&2; exit 255'],
+  ['printf "\\377a\\0é"; exit 137'],
+  ['head -c 300000 /dev/zero | tr "\\0" x; printf last'],
+  ['kill -TERM $$'],
+  ['kill -SEGV $$'],
+  ['echo on; kill -KILL $$'],
+  ['echo on; sleep 100; :', { timeoutMs: 400 }],
+  ['(sleep 100 &) >/dev/null 2>&1; exit 4'],
+  ['cat; exit 5', { stdin: 'given' }],
+  ['pwd; echo "$A"; exit 6', { cwd: 'd', env: { A: 'b' } }],
+  ['exit 7', { cwd: 'nowhere' }],
+]
+
+both('a command ends the same way whether it is streamed or not', {}, async (session, { transport }) => {
+  await session.writeFile('d/f', '')
+  const outcomes = new Set()
+  for (const [script, options] of ENDS) {
+    const request = { ...shell(script), ...options }
+    const { durationMs, ...whole } = await session.exec(request)
+    assert.ok(durationMs >= 0)
+    const { stdout, stderr, result } = await collect(await session.execStream(request))
+    assert.deepEqual({ ...result, stdout: stdout.toString(), stderr: stderr.toString() }, whole, script)
+    outcomes.add(whole.outcome)
+  }
+  const seen = ['exited', 'not_started', ...(transport === 'exec' ? [] : ['signaled']), 'timed_out']
+  assert.deepEqual([...outcomes].toSorted(), seen)
+})
+
 both('eight at once are kept apart', { limits: { maxConcurrentProcesses: 8 } }, async session => {
   const one = async id => {
     const found = await collect(await session.execStream(shell('head -c 300000 /dev/zero | tr "\\0" "$1"', `${id}`)))
