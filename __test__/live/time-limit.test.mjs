@@ -1,7 +1,7 @@
 // The time limit ends the command with all that it started, and nothing else.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { lab, sh } from '../support/live.mjs'
+import { eventually, lab, sh } from '../support/live.mjs'
 
 const { inSession, leavesNothing, onBoth } = lab()
 const shell = (session, script, options) => session.exec({ command: 'sh', args: ['-c', script], ...options })
@@ -28,6 +28,10 @@ const STUBBORN = {
 
 onBoth('at the limit everything of the command is killed', {}, async session => {
   await session.writeFile('state', 'kept')
+  // What is looked for can be seen.
+  const seen = shell(session, STUBBORN['one without an environment'], { timeoutMs: 2_000 })
+  await eventually('it is seen', async () => (await running(session, 'sleep 301')).length === 1)
+  assert.equal((await seen).outcome, 'timed_out')
   for (const [what, script] of Object.entries(STUBBORN)) {
     const { outcome, timedOut, truncated, durationMs } = await shell(session, `echo on; ${script}`, { timeoutMs: 250 })
     assert.deepEqual([outcome, timedOut, truncated], ['timed_out', true, false], what)
