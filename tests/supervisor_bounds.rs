@@ -160,6 +160,31 @@ fn a_holder_that_asks_without_end_and_reads_nothing_is_not_listened_to() {
   assert_eq!(host.run(&["echo", "on"]).text(), "on\n");
 }
 
+// The operations that are in the way may be the very ones that fill the stream.
+#[test]
+fn what_is_refused_is_told_while_streams_fill_the_link() {
+  const SIZE: u32 = 1 << 20;
+  let (_container, mut host) = target();
+  host.sh(&format!("head -c {SIZE} /dev/zero >file"));
+  let path = RelativePath::new(b"file").unwrap();
+  let read = |window| ToInside::ReadFile(ReadFile { window, offset: 0, limit: SIZE.into(), path });
+  let reading: Vec<_> = (0..MAX_ACTIVE).map(|_| host.open(&read(SIZE))).collect();
+  // Nothing is read meanwhile, so that what waits to be written grows as far as streams may let it.
+  let refused: Vec<_> = (0..20)
+    .map(|_| {
+      std::thread::sleep(Duration::from_millis(50));
+      host.open(&read(SIZE))
+    })
+    .collect();
+  for op in reading {
+    assert_eq!(host.finish(op).output.len(), SIZE as usize);
+  }
+  for op in refused {
+    assert_eq!(host.finish(op).failure(), Failure::TooMany);
+  }
+  assert_eq!(host.run(&["echo", "on"]).text(), "on\n");
+}
+
 #[test]
 fn special_files_are_neither_opened_nor_waited_for() {
   let (_container, mut host) = target();

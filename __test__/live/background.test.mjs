@@ -1,6 +1,6 @@
 // A child in the background neither keeps a command from ending nor outlives it.
 import assert from 'node:assert/strict'
-import { lab, sh } from '../support/live.mjs'
+import { eventually, lab, sh } from '../support/live.mjs'
 
 const { leavesNothing, onBoth } = lab()
 const shell = (session, script) => session.exec({ command: 'sh', args: ['-c', script] })
@@ -21,6 +21,11 @@ const LEFT = {
 }
 
 onBoth('a command ends when its main process does, whatever it leaves', {}, async session => {
+  // What is looked for can be seen while its command lives, and not only in the shell's own line.
+  const seen = shell(session, 'n=3; setsid sleep 30$n & env -i sleep 30$n & while ! [ -e seen ]; do sleep 0.1; done')
+  await eventually('both are seen', async () => (await alive(session)) === 2)
+  await session.writeFile('seen', '')
+  assert.equal((await seen).exitCode, 0)
   for (const [what, [script, code, stdout]] of Object.entries(LEFT)) {
     const result = await shell(session, script)
     assert.deepEqual([result.outcome, result.exitCode, result.timedOut], ['exited', code, false], what)

@@ -17,9 +17,9 @@ onBoth('a command is ended in its middle, with all that it started', {}, async s
   const controller = new AbortController()
   const reason = new Error('the user went away')
   const running = failureOf(
-    shell(session, 'touch begun; sleep 302 & setsid sleep 302 & sleep 302; touch late', { signal: controller.signal }),
+    shell(session, 'sleep 302 & setsid sleep 302 & sleep 302; touch late', { signal: controller.signal }),
   )
-  await eventually('the command begins', () => exists(session, 'begun'))
+  await eventually('the command begins', async () => (await sleepers(session)) === 3)
   const from = performance.now()
   controller.abort(reason)
   const error = await running
@@ -54,8 +54,8 @@ test("three calls end with one signal, whose onabort stays the caller's", () =>
     controller.signal.onabort = () => called++
     const { onabort } = controller.signal
     const { signal } = controller
-    const running = [1, 2, 3].map(n => failureOf(shell(session, `touch begun${n}; sleep 302`, { signal })))
-    await eventually('all three begin', async () => (await session.list()).entries.length === 3)
+    const running = [1, 2, 3].map(n => failureOf(shell(session, `: ${n}; sleep 302`, { signal })))
+    await eventually('all three begin', async () => (await sleepers(session)) === 3)
     assert.equal(signal.onabort, onabort)
     controller.abort()
     for (const error of await Promise.all(running)) {
@@ -135,10 +135,8 @@ test('a tool call ends with the signal of its context', () =>
     const tools = createDockerSandboxTools()
     const controller = new AbortController()
     const context = { executionEnvironment: session, abortSignal: controller.signal }
-    const running = failureOf(
-      tools.sandbox_exec.execute({ command: 'sh', args: ['-c', 'touch begun; sleep 302'] }, context),
-    )
-    await eventually('the command begins', () => exists(session, 'begun'))
+    const running = failureOf(tools.sandbox_exec.execute({ command: 'sh', args: ['-c', 'sleep 302'] }, context))
+    await eventually('the command begins', async () => (await sleepers(session)) === 1)
     controller.abort('stop')
     const error = await running
     assert.deepEqual([error.code, error.cause], ['CANCELLED', 'stop'])

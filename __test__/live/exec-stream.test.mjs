@@ -1,8 +1,19 @@
 // Commands whose output is read while they run, over both transports.
 import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { memoryHeld } from '../support/garbage.mjs'
 import { codeOf, eventually, failureOf } from '../support/live.mjs'
-import { collect, ended, lab, memoryOf, MIB, onBothTransports, runningIn, shell } from '../support/streams.mjs'
+import {
+  collect,
+  ended,
+  isRunning,
+  lab,
+  memoryOf,
+  MIB,
+  onBothTransports,
+  runningIn,
+  shell,
+} from '../support/streams.mjs'
 
 const labour = lab()
 const both = (title, options, use) => onBothTransports(labour, title, options, use)
@@ -79,29 +90,65 @@ both('64 MiB through cat leave memory as it is', { limits: { commandTimeoutMs: 6
   assert.ok(grown < 16, `${grown} MiB`)
 })
 
-both('input that nobody reads does not hold up the end', {}, async session => {
-  const returned = Promise.withResolvers?.() ?? { promise: Promise.resolve(), resolve: () => undefined }
-  async function* endless() {
+// It lives long enough for every buffer on the way to fill.
+const DEAF = shell('sleep 3; exit 7')
+
+both('input that nobody reads waits where it is, and does not hold up the end', {}, async session => {
+  let pulled = 0
+  const returned = new Set()
+  async function* endless(name) {
     try {
-      for (;;) yield new Uint8Array(65_536)
+      for (;;) {
+        // A piece of its own each time, so that what is kept of them is seen.
+        const piece = new Uint8Array(65_536).fill(1)
+        pulled += piece.length
+        yield piece
+      }
     } finally {
-      returned.resolve()
+      returned.add(name)
     }
   }
-  const { result } = await collect(await session.execStream({ ...shell('exit 7'), stdin: endless() }))
-  assert.deepEqual(result, ended(7))
-  await returned.promise
-  assert.equal((await session.exec({ ...shell('exit 8'), stdin: endless() })).exitCode, 8)
-  const bytes = await session.execStream({ ...shell('exit 9'), stdin: new Uint8Array(32 * MIB) })
-  assert.deepEqual((await collect(bytes)).result, ended(9))
+  const streamed = async () => {
+    const { result } = await collect(await session.execStream({ ...DEAF, stdin: endless('stream') }))
+    assert.deepEqual(result, ended(7))
+  }
+  const whole = async () => {
+    const { durationMs, ...result } = await session.exec({ ...DEAF, stdin: endless('exec') })
+    assert.deepEqual([result, durationMs >= 3000], [{ ...ended(7), stdout: '', stderr: '' }, true])
+  }
+  for (const [name, use] of [
+    ['stream', streamed],
+    ['exec', whole],
+  ]) {
+    pulled = 0
+    const grown = await memoryOf(use)
+    assert.ok(pulled > 0 && pulled < 16 * MIB, `${name}: ${pulled} bytes were pulled`)
+    assert.ok(grown < 16, `${name}: ${grown} MiB`)
+    await eventually(`the input of ${name} is left`, () => returned.has(name))
+  }
+})
+
+both('bytes that nobody reads are kept once, and are gone with the command', {}, async session => {
+  const stdin = new Uint8Array(64 * MIB).fill(1)
+  const before = await memoryHeld()
+  const held = async () => ((await memoryHeld()) - before) / MIB
+  const stream = await session.execStream({ ...DEAF, stdin })
+  const started = await held()
+  const grown = await memoryOf(async () => assert.deepEqual((await collect(stream)).result, ended(7)))
+  const left = await held()
+  // The one copy is the product's own, since the caller may change its bytes.
+  assert.ok(started < 80 && grown < 16 && left < 16, `${started} MiB, then ${grown}, at last ${left}`)
+  const { exitCode } = await session.exec({ ...DEAF, stdin })
+  assert.equal(exitCode, 7)
 })
 
 both('input that throws kills the command, and is what the caller gets', {}, async session => {
   async function* failing() {
     yield 'a'
+    await isRunning(session, 'marker-throws')
     throw new RangeError('mine')
   }
-  const command = { ...shell('cat; sleep 100', 'marker-throws'), stdin: failing() }
+  const command = { ...shell('cat; sleep 100; :', 'marker-throws'), stdin: failing() }
   const error = await failureOf(session.exec(command))
   assert.deepEqual([error.name, error.message], ['RangeError', 'mine'])
   const stream = await session.execStream({ ...command, stdin: failing() })
@@ -111,24 +158,30 @@ both('input that throws kills the command, and is what the caller gets', {}, asy
 })
 
 both('a loop that ends early ends the command with all that it started', {}, async session => {
-  const script = '(setsid sh -c "sleep 100" marker-child &); while :; do echo x; done'
+  const script = '(setsid sh -c "sleep 100; :" marker-child &); while :; do echo x; done'
   const stream = await session.execStream(shell(script, 'marker-parent'))
   for await (const { stream: from } of stream) {
     assert.equal(from, 'stdout')
-    assert.notDeepEqual(await runningIn(session), [])
+    await isRunning(session, 'marker-parent', 'marker-child')
     break
   }
   assert.deepEqual(await runningIn(session), [])
   const { durationMs, ...result } = await stream.result
   assert.deepEqual([result, durationMs > 0], [KILLED, true])
-  const silent = await session.execStream(shell('sleep 100', 'marker-silent'))
+  const silent = await session.execStream(shell('sleep 100; :', 'marker-silent'))
+  await isRunning(session, 'marker-silent')
   const iterator = silent[Symbol.asyncIterator]()
   const pending = iterator.next()
   await iterator.return()
   assert.deepEqual(await pending, { value: undefined, done: true })
-  await assert.rejects(async () => {
-    for await (const _ of await session.execStream({ command: 'cat', args: ['/dev/zero'] })) throw new Error('enough')
-  }, /enough/)
+  assert.deepEqual(await runningIn(session), [])
+  const throws = async () => {
+    for await (const _ of await session.execStream(shell('cat /dev/zero; :', 'marker-thrown'))) {
+      await isRunning(session, 'marker-thrown')
+      throw new Error('enough')
+    }
+  }
+  await assert.rejects(throws, /enough/)
   assert.deepEqual(await runningIn(session), [])
 })
 
@@ -159,9 +212,10 @@ both('the signal cancels before, during and not after', {}, async session => {
   const before = await failureOf(session.execStream({ command: 'true', signal: AbortSignal.abort(reason) }))
   assert.deepEqual([before.code, before.cause], ['CANCELLED', reason])
   const controller = new AbortController()
-  const stream = await session.execStream({ ...shell('sleep 100', 'marker-signal'), signal: controller.signal })
+  const stream = await session.execStream({ ...shell('sleep 100; :', 'marker-signal'), signal: controller.signal })
   const reading = failureOf(collect(stream))
   const result = failureOf(stream.result)
+  await isRunning(session, 'marker-signal')
   controller.abort(reason)
   for (const error of [await reading, await result]) assert.deepEqual([error.code, error.cause], ['CANCELLED', reason])
   assert.deepEqual(await runningIn(session), [])
@@ -170,6 +224,37 @@ both('the signal cancels before, during and not after', {}, async session => {
   await collect(done)
   late.abort()
   assert.equal((await done.result).exitCode, 0)
+})
+
+/** Scripts that end in all the ways there are, with what `exec` is asked for besides. */
+const ENDS = [
+  ['exit 0'],
+  ['echo out; echo err >&2; exit 255'],
+  ['printf "\\377a\\0é"; exit 137'],
+  ['head -c 300000 /dev/zero | tr "\\0" x; printf last'],
+  ['kill -TERM $$'],
+  ['kill -SEGV $$'],
+  ['echo on; kill -KILL $$'],
+  ['echo on; sleep 100; :', { timeoutMs: 400 }],
+  ['(sleep 100 &) >/dev/null 2>&1; exit 4'],
+  ['cat; exit 5', { stdin: 'given' }],
+  ['pwd; echo "$A"; exit 6', { cwd: 'd', env: { A: 'b' } }],
+  ['exit 7', { cwd: 'nowhere' }],
+]
+
+both('a command ends the same way whether it is streamed or not', {}, async (session, { transport }) => {
+  await session.writeFile('d/f', '')
+  const outcomes = new Set()
+  for (const [script, options] of ENDS) {
+    const request = { ...shell(script), ...options }
+    const { durationMs, ...whole } = await session.exec(request)
+    assert.ok(durationMs >= 0)
+    const { stdout, stderr, result } = await collect(await session.execStream(request))
+    assert.deepEqual({ ...result, stdout: stdout.toString(), stderr: stderr.toString() }, whole, script)
+    outcomes.add(whole.outcome)
+  }
+  const seen = ['exited', 'not_started', ...(transport === 'exec' ? [] : ['signaled']), 'timed_out']
+  assert.deepEqual([...outcomes].toSorted(), seen)
 })
 
 both('eight at once are kept apart', { limits: { maxConcurrentProcesses: 8 } }, async session => {

@@ -5,19 +5,29 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { behindProxy } from '../support/engine-proxy.mjs'
 import { engine, eventually, failureOf, lab, runProgram } from '../support/live.mjs'
-import { createVolume, fillers, removeVolume, supervisors, through, volumeWith } from '../support/supervisor-volume.mjs'
+import {
+  createVolume,
+  fillers,
+  imageWith,
+  removeVolume,
+  supervisors,
+  through,
+  volumeWith,
+} from '../support/supervisor-volume.mjs'
 
 const { client, containers, environment, leavesNothing, ownerId } = lab()
 const FORBIDDEN = { status: 403 }
 const CREATE = /^\/containers\/create/
+const UPLOAD = /\/archive\?/
 const INSPECT_IMAGE = /^\/images\/.*\/json/
 
+const uploads = proxy => proxy.log.filter(line => line.startsWith('PUT') && UPLOAD.test(line)).length
 const starts = proxy => proxy.log.filter(line => /^POST \/containers\/.*\/start$/.test(line)).length
 
 /** Uses an environment of that transport behind a proxy with these rules. */
-async function behind(rules, transport, use) {
+async function behind(rules, transport, use, options = {}) {
   return behindProxy(rules, async proxy => {
-    const owner = environment({ transport, socketPath: proxy.socketPath })
+    const owner = environment({ transport, socketPath: proxy.socketPath, ...options })
     try {
       return await use(owner, proxy)
     } finally {
@@ -111,6 +121,61 @@ test('upload of archives refused, where the volume is not filled yet', async () 
   // The volume is made, empty, and filled by whoever may.
   assert.deepEqual(await supervisors(), [name])
   assert.equal((await behind([], 'resident', works)).transport, 'resident')
+})
+
+test('a volume that is whole is not written to again', async () => {
+  const { name } = await freshVolume()
+  await behind([], 'resident', async (owner, proxy) => {
+    for (let n = 0; n < 2; n++) assert.equal((await works(owner)).transport, 'resident')
+    assert.equal(uploads(proxy), 0, proxy.log.join('\n'))
+    assert.equal(starts(proxy), 2)
+  })
+  // What counts is seen where it has to be filled.
+  await removeVolume(name)
+  await behind([], 'resident', async (owner, proxy) => {
+    for (let n = 0; n < 2; n++) assert.equal((await works(owner)).transport, 'resident')
+    assert.equal(uploads(proxy), 2, proxy.log.join('\n'))
+  })
+})
+
+test('a filling that was refused half way is done again by the next run', async () => {
+  const { name } = await freshVolume()
+  await removeVolume(name)
+  let seen = 0
+  const second = { method: 'PUT', path: { test: bare => UPLOAD.test(bare) && ++seen === 2 }, ...FORBIDDEN }
+  await behind([second], 'resident', async owner => {
+    const error = await failureOf(owner.acquire({ runId: randomUUID() }))
+    assert.equal(error.code, 'DOCKER_API', error.message)
+    assert.match(error.message, /PUT .*archive.* returned 403/)
+  })
+  assert.equal(seen, 2)
+  assert.deepEqual([await containers(), await fillers(), await supervisors()], [[], [], [name]])
+  await behind([], 'resident', async (owner, proxy) => {
+    assert.equal((await works(owner)).transport, 'resident')
+    assert.equal(uploads(proxy), 2)
+  })
+})
+
+test('what an image has at the place of the volume does not get into it', async () => {
+  const { name } = await freshVolume()
+  const files = [
+    ['.sandbox/supervisor', '#!/bin/sh\nexec sleep 300\n'],
+    ['.sandbox/complete', 'x'],
+  ]
+  await imageWith(files, async image => {
+    const listed = async owner => {
+      const session = await owner.acquire({ runId: randomUUID() })
+      const { stdout } = await session.exec({ command: 'ls', args: ['/.sandbox'] })
+      await session.release({ status: 'completed' })
+      return stdout
+    }
+    assert.equal(await behind([], 'exec', listed, { image }), 'complete\nsupervisor\n')
+    await removeVolume(name)
+    assert.equal((await behind([], 'resident', works, { image })).transport, 'resident')
+    // Nor in the place of one that is whole.
+    assert.equal((await behind([], 'resident', works, { image })).transport, 'resident')
+  })
+  assert.deepEqual([await containers(), await fillers(), await supervisors()], [[], [], [name]])
 })
 
 for (const [architecture, words] of [

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { BUSYBOX, DEBIAN, codeOf, failureOf, lab, sh } from '../support/live.mjs'
+import { BUSYBOX, DEBIAN, codeOf, failureOf, lab, sh, transport } from '../support/live.mjs'
 
 const { client, containers, environment, inSession, leavesNothing, onBoth } = lab()
 const MIB = 2 ** 20
@@ -98,5 +98,61 @@ test('a kill of ours is no OOM', () =>
     const own = await session.exec({ command: 'sh', args: ['-c', 'sh -c "kill -9 \\$\\$"; exit $?'] })
     assert.deepEqual([own.outcome, own.exitCode], ['exited', 137])
   }))
+
+/**
+ * Whether an operation worked; where it did not, it says why: the container is lost, for memory, or, where scripts in the
+ * container do the work, one of them did not come through.
+ */
+const worked = operation =>
+  operation.then(
+    () => true,
+    ({ code, message }) => {
+      if (code === 'CONTAINER_LOST') assert.match(message, /memory/)
+      else assert.deepEqual([code, transport], ['DOCKER_API', 'exec'], message)
+      return false
+    },
+  )
+
+// A file in a workspace is memory that no process has, so that whatever is killed for it frees none: process 1 may be next.
+for (const image of [BUSYBOX, DEBIAN]) {
+  test(`a program fills a workspace as large as the memory: what works is right, what does not says why [${image.slice(13, -7)}]`, async () => {
+    const lost = []
+    const owner = environment({
+      image,
+      limits: { memoryMb: 16, maxWorkspaceBytes: 16 * MIB - 1, commandTimeoutMs: 20_000 },
+      onEvent: event => event.type === 'container_lost' && lost.push(event),
+    })
+    const runId = randomUUID()
+    const session = await owner.acquire({ runId })
+    await session.writeFile('state', 'kept')
+    await session.snapshot()
+    const filling = session.exec({ command: 'sh', args: ['-c', 'cat /dev/zero >big'] })
+    if (await worked(filling)) {
+      const { outcome, exitCode } = await filling
+      assert.ok(['exited', 'signaled', 'oom'].includes(outcome) && exitCode !== 0, `${outcome} ${exitCode}`)
+    }
+    const right = async of => {
+      const read = of.readFile('state', { encoding: 'utf8' })
+      if (await worked(read)) assert.equal((await read).contents, 'kept')
+      const said = of.exec({ command: 'echo', args: ['on'] })
+      if (await worked(said)) assert.equal((await said).stdout, 'on\n')
+    }
+    await right(session)
+    await session.release({ status: 'suspended' })
+    const again = await owner.acquire({ runId }).catch(async error => {
+      // Once: the program's work is in no snapshot.
+      assert.equal(error.code, 'SNAPSHOT_INVALID', error.message)
+      assert.match(error.message, /its last work, which is lost/)
+      assert.ok(lost.length > 0)
+      const restored = await owner.acquire({ runId })
+      assert.equal(await sh(restored, 'cat state; ls'), 'keptstate\n')
+      return restored
+    })
+    await right(again)
+    await again.release({ status: 'completed' })
+    await owner.close()
+    assert.deepEqual(await containers(), [])
+  })
+}
 
 leavesNothing()

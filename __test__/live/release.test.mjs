@@ -83,17 +83,18 @@ test('a keeping status ends running commands too, and keeps what they wrote', as
   const runId = randomUUID()
   const session = await owner.acquire({ runId })
   const running = failureOf(session.exec({ command: 'sh', args: ['-c', 'echo kept >f; sleep 304; echo late >g'] }))
-  await eventually('the command writes', async () => (await session.list()).entries.length === 1)
+  const sleepers = of =>
+    sh(of, 'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline"; echo; done | grep -c "^sleep 30[4]" || :').then(
+      Number,
+    )
+  await eventually('the command has written', async () => (await sleepers(session)) === 1)
   await session.release({ status: 'suspended' })
   assert.equal((await running).code, 'RELEASED')
   assert.equal((await containers()).length, 1)
   const again = await owner.acquire({ runId })
   try {
     assert.equal(await sh(again, 'cat f; ls'), 'kept\nf\n')
-    assert.equal(
-      await sh(again, 'for p in /proc/[0-9]*; do tr "\\0" " " <"$p/cmdline"; done | grep -c "sleep 30[4]" || :'),
-      '0\n',
-    )
+    assert.equal(await sleepers(again), 0)
   } finally {
     await again.release({ status: 'completed' })
     await owner.close()

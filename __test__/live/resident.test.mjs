@@ -104,7 +104,8 @@ async function kept(options = {}) {
 }
 
 test('a run that was kept, and whose process 1 does not answer, goes on from its snapshot', async () => {
-  const { owner, runId, Id } = await kept()
+  const events = []
+  const { owner, runId, Id } = await kept({ onEvent: event => events.push(event) })
   process.kill((await client.inspectContainer(Id)).State.Pid, 'SIGSTOP')
   const second = await owner.acquire({ runId })
   assert.equal((await second.readFile('kept', { encoding: 'utf8' })).contents, 'x')
@@ -114,6 +115,17 @@ test('a run that was kept, and whose process 1 does not answer, goes on from its
   await second.release({ status: 'completed' })
   assert.deepEqual(await containers(), [])
   await owner.close()
+  await eventually('all of it is told', () => events.at(-1)?.type === 'closed')
+  const told = events.filter(({ type }) => ['acquired', 'container_lost'].includes(type))
+  assert.deepEqual(
+    told.map(({ type, runId: of, how, transport, code }) => [type, of, how ?? code, transport]),
+    [
+      ['acquired', runId, 'started', 'resident'],
+      ['container_lost', runId, 'CONTAINER_LOST', undefined],
+      ['acquired', runId, 'restored', 'resident'],
+    ],
+  )
+  assert.match(told[1].reason, /supervisor did not answer within \d+ s/)
 })
 
 test('such a run whose snapshot cannot be read now can be acquired again at once', async () => {

@@ -1,7 +1,7 @@
 // Processes in the background, over both transports.
 import assert from 'node:assert/strict'
-import { codeOf, failureOf, sh } from '../support/live.mjs'
-import { collect, ended, lab, onBothTransports, runningIn, shell } from '../support/streams.mjs'
+import { codeOf, failureOf } from '../support/live.mjs'
+import { collect, ended, isRunning, lab, onBothTransports, runningIn, shell } from '../support/streams.mjs'
 
 const labour = lab()
 const both = (title, options, use) => onBothTransports(labour, title, options, use)
@@ -42,17 +42,17 @@ both('input that was given ends with itself', {}, async session => {
 })
 
 both('kill ends it with all that it started; what it said stays', {}, async session => {
-  const process = await session.spawn(shell('echo said; (setsid sleep 100 &); exec sleep 100', 'marker-kill'))
+  const process = await session.spawn(
+    shell('echo said; (setsid sh -c "sleep 100; :" marker-child &); sleep 100; :', 'marker-kill'),
+  )
   const pieces = process[Symbol.asyncIterator]()
   assert.equal(Buffer.from((await pieces.next()).value.data).toString(), 'said\n')
+  await isRunning(session, 'marker-kill', 'marker-child')
   await process.kill()
   await process.kill()
   assert.deepEqual(await endOf(process), KILLED)
   assert.deepEqual(await pieces.next(), { value: undefined, done: true })
-  assert.equal(
-    await sh(session, 'cat /proc/[0-9]*/cmdline 2>/dev/null | tr "\\0" " " | grep -c "sleep 10[0]" || :'),
-    '0\n',
-  )
+  assert.deepEqual(await runningIn(session), [])
 })
 
 both('only timeoutMs limits it', { limits: { commandTimeoutMs: 500 } }, async session => {
@@ -67,10 +67,14 @@ both(
   { limits: { maxConcurrentProcesses: 2 } },
   async session => {
     const [first, second] = [await session.spawn({ command: 'cat' }), await session.spawn({ command: 'cat' })]
-    const error = await failureOf(session.exec({ command: 'true' }))
-    assert.deepEqual([error.code, /maxConcurrentProcesses/.test(error.message)], ['LIMIT', true])
+    for (const third of [session.exec, session.execStream, session.spawn]) {
+      const error = await failureOf(third({ command: 'true' }))
+      assert.deepEqual([error.code, /maxConcurrentProcesses/.test(error.message)], ['LIMIT', true])
+    }
     await first.kill()
     assert.equal((await session.exec({ command: 'true' })).exitCode, 0)
+    const another = await session.spawn(shell('exit 6'))
+    assert.deepEqual(await endOf(another), ended(6))
     await second.kill()
   },
 )
@@ -85,6 +89,28 @@ both('release ends what runs, and tells who waits', {}, async session => {
   assert.ok(Date.now() - begun < 5000, String(Date.now() - begun))
   for (const error of await Promise.all(waiting)) assert.equal(error.code, 'RELEASED')
   assert.equal(await codeOf(process.write('x')), 'RELEASED')
+})
+
+both('nothing in the background outlives its holder', {}, async (session, { environment, runId }) => {
+  const script = 'echo kept >f; (setsid sh -c "sleep 100; :" marker-child &); sleep 100; :'
+  const process = await session.spawn(shell(script, 'marker-parent'))
+  await isRunning(session, 'marker-parent', 'marker-child')
+  const waiting = failureOf(process.result)
+  const [{ Id }] = await labour.containers()
+  await session.release({ status: 'suspended' })
+  assert.equal((await waiting).code, 'RELEASED')
+  const again = await environment.acquire({ runId })
+  try {
+    // Of another container nothing would follow.
+    assert.deepEqual(
+      (await labour.containers()).map(found => found.Id),
+      [Id],
+    )
+    assert.deepEqual(await runningIn(again), [])
+    assert.equal((await again.readFile('f', { encoding: 'utf8' })).contents, 'kept\n')
+  } finally {
+    await again.release({ status: 'completed' })
+  }
 })
 
 labour.leavesNothing()

@@ -1,7 +1,7 @@
 // The time limit ends the command with all that it started, and nothing else.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { lab, sh } from '../support/live.mjs'
+import { eventually, lab, sh } from '../support/live.mjs'
 
 const { inSession, leavesNothing, onBoth } = lab()
 const shell = (session, script, options) => session.exec({ command: 'sh', args: ['-c', script], ...options })
@@ -28,6 +28,10 @@ const STUBBORN = {
 
 onBoth('at the limit everything of the command is killed', {}, async session => {
   await session.writeFile('state', 'kept')
+  // What is looked for can be seen.
+  const seen = shell(session, STUBBORN['one without an environment'], { timeoutMs: 2_000 })
+  await eventually('it is seen', async () => (await running(session, 'sleep 301')).length === 1)
+  assert.equal((await seen).outcome, 'timed_out')
   for (const [what, script] of Object.entries(STUBBORN)) {
     const { outcome, timedOut, truncated, durationMs } = await shell(session, `echo on; ${script}`, { timeoutMs: 250 })
     assert.deepEqual([outcome, timedOut, truncated], ['timed_out', true, false], what)
@@ -72,5 +76,41 @@ test("a limit above the environment's is the environment's", () =>
     }
     assert.equal((await shell(session, 'exit 6', { timeoutMs: 60_000 })).exitCode, 6)
   }))
+
+// Process 1 gets its turn late then; so late that it is given up it must not be.
+const SPINNERS = 60
+
+test('sixty processes that spin on half a CPU: limits hold, results are right, and the container is not given up', () => {
+  const lost = []
+  const onEvent = event => event.type === 'container_lost' && lost.push(event)
+  const limits = {
+    cpus: 0.5,
+    pids: 3 * SPINNERS,
+    maxConcurrentProcesses: SPINNERS + 3,
+    commandTimeoutMs: 30_000,
+  }
+  // Over the other transport a kill is one more process that has to get its turn; it says so where it does not.
+  return inSession({ limits, onEvent, transport: 'resident' }, async session => {
+    const spinning = []
+    for (let n = 0; n < SPINNERS; n++) {
+      spinning.push(await session.spawn({ command: 'sh', args: ['-c', 'read go; while :; do :; done'] }))
+    }
+    for (const spinner of spinning) await spinner.write('go\n')
+    const begun = performance.now()
+    for (let n = 0; n < 10; n++) {
+      const [late, quick] = await Promise.all([
+        shell(session, 'while :; do :; done', { timeoutMs: 300 }),
+        session.exec({ command: 'echo', args: [String(n)] }),
+      ])
+      assert.deepEqual([late.outcome, late.timedOut], ['timed_out', true], String(n))
+      assert.ok(late.durationMs >= 300 && late.durationMs < 15_000, `${n}: ${late.durationMs} ms`)
+      assert.deepEqual([quick.outcome, quick.exitCode, quick.stdout], ['exited', 0, `${n}\n`])
+    }
+    // As long as a host waits before it gives up what does not answer.
+    await pause(Math.max(0, 26_000 - (performance.now() - begun)))
+    assert.deepEqual(lost, [])
+    assert.ok(Number(await sh(session, 'cat /proc/[0-9]*/status | grep -c "^State:.R"')) >= SPINNERS)
+  })
+})
 
 leavesNothing()

@@ -2,14 +2,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { memoryHeld } from './garbage.mjs'
-import { lab } from './live.mjs'
+import { eventually, lab } from './live.mjs'
 
 export const MIB = 2 ** 20
 
-/** The same test over both transports, in a session of its own. */
+/** The same test over both transports, in a session of its own. `use` gets it, and its `environment`, `runId` and `transport`. */
 export function onBothTransports({ inSession }, title, options, use) {
   for (const transport of ['auto', 'exec']) {
-    test(`${title} [${transport}]`, () => inSession({ ...options, transport }, session => use(session, transport)))
+    test(`${title} [${transport}]`, () =>
+      inSession({ ...options, transport }, (session, run) => use(session, { ...run, transport })))
   }
 }
 
@@ -32,12 +33,22 @@ export const ended = (exitCode, outcome = 'exited', more = {}) => ({
 
 export const shell = (script, ...args) => ({ command: 'sh', args: ['-c', script, 'sh', ...args] })
 
-/** The command lines of what runs in the container, but for process 1, a transport's own, and this look. */
+/**
+ * The command lines of what runs in the container and has an argument `marker-…`. A shell whose last command is a program of
+ * its own may become that program, and its arguments are gone: a marked script ends with `:`.
+ */
 export async function runningIn(session) {
   const look = 'for p in /proc/[0-9]*; do [ "$p" = /proc/$$ ] || { tr "\\0" " " <$p/cmdline; echo; }; done 2>/dev/null'
   const { stdout } = await session.exec({ command: 'sh', args: ['-c', look] })
   return stdout.split('\n').filter(line => line.includes('marker-'))
 }
+
+/** Waits until something with each of these markers runs. */
+export const isRunning = (session, ...markers) =>
+  eventually(`${markers.join(' and ')} run`, async () => {
+    const lines = await runningIn(session)
+    return markers.every(marker => lines.some(line => line.includes(marker)))
+  })
 
 /**
  * How much more memory was in use at most while `use` went on, in MiB, looked at twenty times a second. What was read and

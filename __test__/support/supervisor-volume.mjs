@@ -65,3 +65,20 @@ export async function volumeWith({ name, labels }, files) {
     for (const [file, contents] of files) await client.putArchive(id, '/.sandbox', tarOf(file, contents))
   })
 }
+
+/** Uses an image that has these files, `[path, contents]`, and what BusyBox's has; it is removed whatever comes. */
+export async function imageWith(files, use) {
+  const { Id } = await engine('POST', '/containers/create', { Image: BUSYBOX, Entrypoint: ['/bin/true'] })
+  const image = `sandbox-test/with-${Id.slice(0, 12)}`
+  try {
+    for (const [path, contents] of files) await client.putArchive(Id, '/', tarOf(path, contents))
+    await engine('POST', `/commit?container=${Id}&repo=${image}&tag=latest`)
+  } finally {
+    await client.removeContainer(Id)
+  }
+  try {
+    return await use(`${image}:latest`)
+  } finally {
+    await engine('DELETE', `/images/${image}:latest`)
+  }
+}

@@ -117,6 +117,11 @@ pub struct ExecOutput {
   pub end: ExecEnd,
 }
 
+/// An exit code, or that there is none, as part of a sentence.
+pub fn exit_text(code: Option<i64>) -> String {
+  code.map_or_else(|| "no exit code".to_owned(), |code| format!("exit code {code}"))
+}
+
 /// A Docker engine. All errors are typed as in the public declarations: `DOCKER_UNAVAILABLE`, `NOT_FOUND`,
 /// `DOCKER_API`, `LIMIT`, `CANCELLED`, `PATH_INVALID`.
 #[async_trait]

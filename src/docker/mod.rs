@@ -42,7 +42,7 @@ pub mod volume;
 mod whole_archive;
 
 pub use engine::{
-  Archive, ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin,
+  Archive, ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, ExecOutput, ExecRequest, Stdin, exit_text,
 };
 pub use progress::Progress;
 pub use pull::Told;

@@ -162,8 +162,7 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
   let (found, carrier) = match running(core, &record).await? {
     Running::Here(found, carrier) => (found, carrier),
     Running::Lost(why) => {
-      let code = ErrorCode::ContainerLost.as_str();
-      core.events.emit(Some(&record.run_id), || Kind::ContainerLost { code, reason: format!("it {why}") });
+      tell_lost(core, &record, format!("it {why}"));
       return restore(core, record, why, cancel).await;
     }
   };
@@ -178,8 +177,7 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
     }
     // Nothing was done in it since its snapshot: what does not answer is not needed.
     Err(error) if record.snapshot_state == SnapshotState::Current && is_of_transport(&error) => {
-      let (code, reason) = (error.code().as_str(), error.message().to_owned());
-      core.events.emit(Some(&record.run_id), || Kind::ContainerLost { code, reason });
+      tell_lost(core, &record, error.message().to_owned());
       // The restore takes the run over by itself; should it fail before that, the next acquire need not wait for us.
       give_up(core, record.clone()).await;
       restore(core, record, "does not answer", cancel).await
@@ -189,6 +187,12 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
       Err(error)
     }
   }
+}
+
+/// The code is that of the loss, whatever the transport called what it met.
+fn tell_lost(core: &Core, record: &LeaseRecord, reason: String) {
+  let code = ErrorCode::ContainerLost.as_str();
+  core.events.emit(Some(&record.run_id), || Kind::ContainerLost { code, reason });
 }
 
 /// Connects to a container that was taken over. Commands of a holder that died may still run, and nobody may work beside

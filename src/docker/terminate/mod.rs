@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use self::leftovers::{Leftovers, PS_ARGS, Top};
 use self::script::SCRIPT;
 use super::client::Client;
-use super::engine::{Engine, ExecRequest, Stdin};
+use super::engine::{Engine, ExecRequest, Stdin, exit_text};
 use super::request::{api_error, encode, segment};
 use crate::cancel::Cancel;
 use crate::error::{Error, Result, fail};
@@ -149,7 +149,7 @@ impl Client {
           how = How::Builtins;
           continue;
         }
-        Ok(code) => still_runs(container, &format_args!("the killing script ended with {code:?}")),
+        Ok(code) => still_runs(container, &format_args!("the killing script ended with {}", exit_text(code))),
         Err(error) => still_runs(container, &error),
       };
       match self.inspection(container).await {
@@ -227,7 +227,7 @@ pub async fn kill_left(engine: &dyn Engine, container: &str, target: &Target) ->
       }
     }
   }
-  Err(still_runs(container, &format_args!("the killing script ended with {code:?}")))
+  Err(still_runs(container, &format_args!("the killing script ended with {}", exit_text(code))))
 }
 
 fn script_request(cmd: Vec<String>, user: &str) -> ExecRequest {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::docker::{ExecEnd, ExecOutput, ExecRequest};
+use crate::docker::{ExecEnd, ExecOutput, ExecRequest, exit_text};
 use crate::error::{Result, fail};
 use crate::limits::MAX_ARG_BYTES;
 use crate::sandbox::{Command, CommandResult, Outcome};
 
+use super::files::FIRST_SIGNAL;
 use super::marks::read_marks;
 use super::scripts::RUN;
 use super::{ExecSandbox, Nonce};
@@ -156,17 +157,35 @@ fn plain_result(output: ExecOutput, begun: Instant) -> CommandResult {
 }
 
 fn not_run(stdout: &[u8], stderr: &[u8], code: Option<i64>) -> crate::error::Error {
+  let exit = exit_text(code);
+  if code.is_some_and(|code| code > FIRST_SIGNAL) {
+    return fail!(
+      DockerApi,
+      "The sandbox's own shell was killed ({exit}); the container may be short of memory. Try again, or raise limits.memoryMb."
+    );
+  }
   let said = String::from_utf8_lossy(if stderr.is_empty() { stdout } else { stderr }).trim().to_owned();
   let said: String = said.chars().take(300).collect();
   fail!(
     DockerApi,
-    "The sandbox could not run its own shell (exit code {code:?}): {said}. The image needs a working /bin/sh for the exec transport."
+    "The sandbox could not run its own shell ({exit}): {said}. The image needs a working /bin/sh for the exec transport."
   )
 }
 
 #[cfg(test)]
 mod tests {
   use super::*;
+
+  #[test]
+  fn what_became_of_the_shell_is_said_in_words() {
+    let message = |said: &[u8], code| not_run(b"", said, code).message().to_owned();
+    let killed = message(b"", Some(137));
+    assert!(killed.contains("was killed (exit code 137); the container may be short of memory"), "{killed}");
+    let refused = message(b"no such file\n", Some(127));
+    assert!(refused.contains("its own shell (exit code 127): no such file. The image"), "{refused}");
+    let unknown = message(b"gone", None);
+    assert!(unknown.contains("its own shell (no exit code): gone. The image"), "{unknown}");
+  }
 
   #[test]
   fn values_travel_under_names_that_mean_nothing_to_a_shell() {

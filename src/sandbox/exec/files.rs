@@ -12,7 +12,7 @@ use crate::sandbox::{EntryType, FileRange, ListEntry, Listing};
 use crate::workspace::path::WorkspacePath;
 
 /// A shell's exit code for a program that a signal ended is this and the signal's number.
-const FIRST_SIGNAL: i64 = 128;
+pub(super) const FIRST_SIGNAL: i64 = 128;
 /// Kept of what a script says.
 const MESSAGE_BYTES: u64 = 8192;
 
@@ -185,6 +185,11 @@ fn refusal(exit: i64, path: &WorkspacePath, verb: &str, said: &str) -> Error {
       DockerApi,
       "The attempt to {verb} {path} was killed in the sandbox (exit code {killed}); it may be short of memory. Try again."
     ),
+    // Whatever refuses something says so.
+    _ if said.is_empty() => fail!(
+      DockerApi,
+      "The attempt to {verb} {path} ended in the sandbox without a word (exit code {exit}); it may be short of memory. Try again."
+    ),
     _ => fail!(Denied, "Cannot {verb} {path}: the sandbox refused it ({said})."),
   }
 }
@@ -236,6 +241,20 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
   use super::*;
+  use crate::error::ErrorCode;
+
+  #[test]
+  fn only_what_was_said_to_be_refused_is_denied() {
+    let path = WorkspacePath::parse("f").unwrap();
+    let refused = refusal(1, &path, "read", "Permission denied");
+    assert_eq!(refused.code(), ErrorCode::Denied);
+    assert!(refused.message().contains("refused it (Permission denied)"), "{refused}");
+    for exit in [1, 2, 126] {
+      let silent = refusal(exit, &path, "read", "");
+      assert_eq!(silent.code(), ErrorCode::DockerApi);
+      assert!(silent.message().contains("short of memory"), "{silent}");
+    }
+  }
 
   #[test]
   fn names_may_hold_anything() {

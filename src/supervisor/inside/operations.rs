@@ -124,8 +124,9 @@ impl Operations {
       return false;
     }
     if self.active.len() >= MAX_ACTIVE || self.active.len() + self.retained.len() >= MAX_RETAINED {
-      // Not kept: that it is refused is what the host has to know, and there is no room.
-      context.link.mention(op, &ToHost::Done(failed(Failure::TooMany, 0)));
+      // Not kept: that it is refused is what the host has to know, and there is no room. It must arrive all the same, also
+      // while the operations that are in the way keep the link full: a host that hears nothing gives the container up.
+      context.link.say(op, &ToHost::Done(failed(Failure::TooMany, 0)));
       return true;
     }
     let Some(request) = request else {
