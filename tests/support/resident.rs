@@ -166,6 +166,13 @@ impl Host {
     self.stdio.write(&bytes);
   }
 
+  /// Sends to somebody who may be gone by now.
+  pub fn offer(&mut self, op: u64, message: &ToInside<'_>) {
+    let mut bytes = Vec::new();
+    message.encode(&self.encoder, op, &mut bytes).unwrap();
+    let _ = self.stdio.try_write(&bytes);
+  }
+
   /// Opens an operation.
   pub fn open(&mut self, request: &ToInside<'_>) -> u64 {
     self.next += 1;
@@ -221,7 +228,7 @@ impl Host {
     }
     grants.retain(|_| self.greedy);
     for (op, credit) in grants {
-      self.send(op, &ToInside::Credit(credit));
+      self.offer(op, &ToInside::Credit(credit));
     }
   }
 

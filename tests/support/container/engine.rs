@@ -160,7 +160,11 @@ impl Stdio {
   }
 
   pub fn write(&mut self, bytes: &[u8]) {
-    self.stream.write_all(bytes).unwrap();
+    self.try_write(bytes).unwrap();
+  }
+
+  pub fn try_write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    self.stream.write_all(bytes)
   }
 
   /// Bytes of process 1's standard output; 0: it ended. `None`: nothing came in time.

@@ -129,6 +129,14 @@ impl Stdio {
     }
   }
 
+  /// An error: nobody is there any more.
+  pub fn try_write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    match self {
+      Self::Engine(stdio) => stdio.try_write(bytes),
+      Self::Machine(stdio) => stdio.try_write(bytes),
+    }
+  }
+
   /// Bytes of process 1's standard output; 0: it ended. `None`: nothing came in time.
   pub fn read(&mut self, room: &mut [u8], patience: Duration) -> Option<usize> {
     match self {
