@@ -29,6 +29,7 @@ impl Container {
   pub fn create(profile: &Profile) -> Self {
     match machine::address() {
       Some(address) => {
+        assert!(profile.is_ordinary(), "only an engine makes such a container");
         let container = machine::Container::create(address, profile);
         Self { id: container.id.clone(), maker: Maker::Machine(container) }
       }
