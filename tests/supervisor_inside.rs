@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use sandbox_docker::supervisor::wire::*;
 
-use resident::{Container, HANG, Host, Profile, TOKEN, WINDOW, entries, many_bytes, resident, supervisor};
+use resident::{HANG, Host, Profile, TOKEN, WINDOW, entries, many_bytes, resident, supervisor};
 
 #[test]
 fn the_hello_proves_which_program_runs_and_what_it_keeps_off() {
@@ -467,28 +467,6 @@ fn a_new_holder_takes_over_what_a_dead_one_left() {
     second.notices.iter().any(|(notice, count)| *notice == Notice::Garbage && *count >= 2000)
       || second.notices.is_empty()
   );
-}
-
-#[test]
-fn a_silent_holder_ends_the_container_and_a_heartbeat_does_not() {
-  let container = Container::create(&Profile::default());
-  let stdio = container.attach();
-  container.start();
-  let mut host = Host::new(stdio, 1, 1);
-  host.greet(TOKEN, 600);
-  let start = Instant::now();
-  for number in 0..10 {
-    host.send(0, &ToInside::Heartbeat(number));
-    host.until(|host| host.heartbeats.len() > number as usize);
-    host.read_for(Duration::from_millis(100));
-  }
-  assert!(start.elapsed() >= Duration::from_millis(900));
-  assert_eq!(host.heartbeats, (0..10).collect::<Vec<_>>());
-  // Other frames are no heartbeats.
-  let op = host.spawn(&["sleep", "30"], |_| {});
-  host.read_for(Duration::from_millis(300));
-  host.send(op, &ToInside::Signal(18));
-  assert_eq!(container.wait(), 84);
 }
 
 #[test]

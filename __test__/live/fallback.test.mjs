@@ -189,6 +189,23 @@ for (const [architecture, words] of [
   })
 }
 
+// What the engine makes is not what was asked for: root, who may look into every process. Landlock would keep that from
+// getting through.
+test('process 1 is not protected from commands', async () => {
+  const deny = { names: ['landlock_create_ruleset'], action: 'SCMP_ACT_ERRNO', errnoRet: 38 }
+  const seccomp = JSON.stringify({ defaultAction: 'SCMP_ACT_ALLOW', syscalls: [deny] })
+  const request = asked => {
+    if (asked.Entrypoint?.[0] !== '/.sandbox/supervisor') return asked
+    const SecurityOpt = [...asked.HostConfig.SecurityOpt, `seccomp=${seccomp}`]
+    return { ...asked, User: '0:0', HostConfig: { ...asked.HostConfig, CapAdd: ['SYS_PTRACE'], SecurityOpt } }
+  }
+  await goesWithout(
+    [{ method: 'POST', path: CREATE, request }],
+    'UNSUPPORTED',
+    /process 1 cannot be protected from its commands \(got through: inject, environ, memory, descriptors\)/,
+  )
+})
+
 for (const [what, volume] of [
   [
     'a bind mount of the host',

@@ -2,6 +2,7 @@
 // streams too, and refuses or alters the requests that a test names. It speaks bytes, since Node's and Bun's HTTP servers
 // treat a connection that is taken over differently.
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -9,11 +10,12 @@ import { join } from 'node:path'
 import { socketPath } from './live.mjs'
 
 const HEAD_END = '\r\n\r\n'
+const LENGTH = /^content-length: */i
 
 /**
- * Starts one. A rule is `{ method, path, status, message, body, before, after, upstream }`: `method` (if any) and `path` (a
- * pattern, without version) say which requests it is for; it refuses them with `status` and `message`, lets `body` change the
- * parsed JSON of the reply, waits for `before` until the engine gets them, which it does not where that is `false`, and for
+ * Starts one. A rule is `{ method, path, status, message, request, body, before, after, upstream }`: `method` (if any) and
+ * `path` (a pattern, without version) say which requests it is for; it refuses them with `status` and `message`, lets `request`
+ * change the parsed JSON of what is asked and `body` that of the reply, waits for `before` until the engine gets them, which it does not where that is `false`, and for
  * `after` until the client gets the reply (`(path, method)` both), or passes what the client sends on a raw stream through
  * `upstream()`. Resolves to
  * `{ socketPath, log, streams, close }`: `log` has `METHOD path` of every request, `streams` the raw streams that are open.
@@ -73,7 +75,12 @@ async function answer(proxy, socket, head, rest) {
   socket.on('close', () => engine.destroy())
   const raw = fields.some(field => /^upgrade:/i.test(field))
   // One request for each connection, so that what follows its head can be passed on without being understood.
-  const kept = raw ? fields : [...fields.filter(field => !/^connection:/i.test(field)), 'Connection: close']
+  let kept = raw ? fields : [...fields.filter(field => !/^connection:/i.test(field)), 'Connection: close']
+  if (rule?.request) {
+    const asked = rule.request(JSON.parse(await bodyOf(socket, kept, rest)))
+    rest = Buffer.from(JSON.stringify(asked))
+    kept = [...kept.filter(field => !LENGTH.test(field)), `Content-Length: ${rest.length}`]
+  }
   // In HTTP/1.0 a reply that is to be altered comes without chunks.
   const sent = [`${method} ${url} HTTP/1.${rule?.body ? 0 : 1}`, ...kept].join('\r\n') + HEAD_END
   // In one piece: an engine that answers at once has closed by the time of a second.
@@ -87,6 +94,21 @@ async function answer(proxy, socket, head, rest) {
   if (rule?.body) void alter(engine, rule.body, socket)
   else if (rule?.after) engine.once('data', first => void delay(engine, first, rule.after(bare, method), socket))
   else engine.pipe(socket)
+}
+
+/** The body of a request that says how long it is; nothing of it is passed on. */
+async function bodyOf(socket, fields, first) {
+  const length = Number(fields.find(field => LENGTH.test(field)).replace(LENGTH, ''))
+  const pieces = [first]
+  let missing = length - first.length
+  while (missing > 0) {
+    await once(socket, 'readable')
+    for (let piece = socket.read(); piece; piece = socket.read()) {
+      pieces.push(piece)
+      missing -= piece.length
+    }
+  }
+  return Buffer.concat(pieces).toString()
 }
 
 async function delay(engine, first, until, socket) {

@@ -36,6 +36,10 @@ mod number {
   pub const VM_READV: i64 = 310;
   pub const VM_WRITEV: i64 = 311;
   pub const EXIT: i64 = 60;
+  pub const MIGRATE_PAGES: i64 = 256;
+  pub const MOVE_PAGES: i64 = 279;
+  pub const KCMP: i64 = 312;
+  pub const SCHED_SETATTR: i64 = 314;
 }
 #[cfg(target_arch = "aarch64")]
 mod number {
@@ -54,6 +58,10 @@ mod number {
   pub const VM_READV: i64 = 270;
   pub const VM_WRITEV: i64 = 271;
   pub const EXIT: i64 = 93;
+  pub const MIGRATE_PAGES: i64 = 238;
+  pub const MOVE_PAGES: i64 = 239;
+  pub const KCMP: i64 = 272;
+  pub const SCHED_SETATTR: i64 = 274;
 }
 use number::*;
 
@@ -82,6 +90,9 @@ fn pointer<T>(value: &T) -> i64 {
 fn main() {
   match std::env::args().nth(1).as_deref() {
     Some("first") => on_process_1(),
+    Some("weigh") => weigh_process_1(),
+    #[cfg(target_arch = "x86_64")]
+    Some("i386") => i386(),
     Some("channels") => channels(),
     Some("stop") => stop_others(),
     Some("retag") => retag(),
@@ -227,6 +238,41 @@ fn on_process_1() {
   let tag = [u64::MAX; 2];
   attempt("tag-up", PRLIMIT64, [0, LOCKS, pointer(&tag), 0, 0, 0]);
   attempt("x32", 0x4000_0000 + 39, [0; 6]);
+}
+
+/// Makes less of process 1: its priority by its group and its user, its scheduling, its memory.
+fn weigh_process_1() {
+  let user = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()).into();
+  attempt("priority-group", SETPRIORITY, [1, 1, 19, 0, 0, 0]);
+  attempt("priority-user-id", SETPRIORITY, [2, user, 19, 0, 0, 0]);
+  // Class "idle".
+  attempt("io-priority-group", IOPRIO_SET, [2, 1, 3 << 13, 0, 0, 0]);
+  attempt("io-priority-user", IOPRIO_SET, [3, user, 3 << 13, 0, 0, 0]);
+  // `struct sched_attr`: its size, `SCHED_IDLE`, and nothing else.
+  let attributes = [48u32, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+  attempt("attributes", SCHED_SETATTR, [1, pointer(&attributes), 0, 0, 0, 0]);
+  let node = 1u64;
+  attempt("migrate", MIGRATE_PAGES, [1, 64, pointer(&node), pointer(&node), 0, 0]);
+  attempt("move", MOVE_PAGES, [1, 0, 0, 0, 0, 0]);
+  attempt("compare", KCMP, [1, unsafe { getpid() }.into(), 0, 0, 0, 0]);
+}
+
+/// A system call of the 32-bit architecture from a 64-bit program: the same door with other numbers.
+#[cfg(target_arch = "x86_64")]
+fn i386() {
+  unsafe extern "C" {
+    fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;
+  }
+  let child = unsafe { fork() };
+  if child == 0 {
+    let mut result = 20u32; // getpid
+    unsafe { std::arch::asm!("int 0x80", inout("eax") result) };
+    // 100: it was answered, and rightly.
+    unsafe { _exit(if result == getpid() as u32 { 100 } else { 101 }) };
+  }
+  let mut status = 0;
+  unsafe { waitpid(child, &mut status, 0) };
+  println!("i386 code {} signal {}", status >> 8 & 0xff, status & 0x7f);
 }
 
 fn channels() {

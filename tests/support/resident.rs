@@ -24,7 +24,14 @@ pub const HANG: Duration = Duration::from_secs(60);
 /// What the first holder of a test is.
 pub const TOKEN: Token = Token([7; 32]);
 
-/// What a test wants other than the full profile.
+/// The user of all containers but those in which a test wants another.
+pub const NOBODY: u32 = 65534;
+/// The mode in which the product installs the supervisor: only to be executed, which by itself keeps others out of its
+/// memory.
+pub const INSTALLED: u32 = 0o111;
+
+/// What a test wants other than the full profile. The emulated machine knows memory, processors, processes and the size of
+/// the workspace.
 pub struct Profile {
   pub nano_cpus: u64,
   pub memory: u64,
@@ -34,11 +41,34 @@ pub struct Profile {
   /// Without it the kernel keeps commands from each other and from the door less well, as older ones do.
   pub landlock: bool,
   pub pids: u32,
+  /// User and group, whose the workspace is.
+  pub user: u32,
+  /// Capabilities that the product gives to nobody.
+  pub capabilities: &'static [&'static str],
+  /// The mode of the supervisor's file.
+  pub program: u32,
 }
 
 impl Default for Profile {
   fn default() -> Self {
-    Self { nano_cpus: 0, memory: 256 << 20, tmpfs_mib: 128, attack: None, landlock: true, pids: 64 }
+    Self {
+      nano_cpus: 0,
+      memory: 256 << 20,
+      tmpfs_mib: 128,
+      attack: None,
+      landlock: true,
+      pids: 64,
+      user: NOBODY,
+      capabilities: &[],
+      program: INSTALLED,
+    }
+  }
+}
+
+impl Profile {
+  /// Whether user, capabilities and program are as the product has them.
+  pub const fn is_ordinary(&self) -> bool {
+    self.user == NOBODY && self.capabilities.is_empty() && self.program == INSTALLED
   }
 }
 
@@ -166,6 +196,13 @@ impl Host {
     self.stdio.write(&bytes);
   }
 
+  /// Sends to somebody who may be gone by now.
+  pub fn offer(&mut self, op: u64, message: &ToInside<'_>) {
+    let mut bytes = Vec::new();
+    message.encode(&self.encoder, op, &mut bytes).unwrap();
+    let _ = self.stdio.try_write(&bytes);
+  }
+
   /// Opens an operation.
   pub fn open(&mut self, request: &ToInside<'_>) -> u64 {
     self.next += 1;
@@ -221,7 +258,7 @@ impl Host {
     }
     grants.retain(|_| self.greedy);
     for (op, credit) in grants {
-      self.send(op, &ToInside::Credit(credit));
+      self.offer(op, &ToInside::Credit(credit));
     }
   }
 

@@ -1,11 +1,12 @@
 //! Containers of the engine whose socket `SANDBOX_TEST_SOCKET` names.
 #![expect(clippy::print_stderr, reason = "what process 1 says of itself belongs into the test's output")]
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::super::{HANG, Profile, supervisor};
@@ -60,18 +61,20 @@ pub struct Container {
 impl Container {
   pub fn create(profile: &Profile) -> Self {
     let image = std::env::var("SANDBOX_TEST_IMAGE").unwrap_or_else(|_| "alpine:3.21".to_owned());
-    let binds = [format!("{}:/.sandbox/supervisor:ro", installed().display())]
+    let binds = [format!("{}:/.sandbox/supervisor:ro", installed(profile.program).display())]
       .into_iter()
       .chain(profile.attack.iter().map(|path| format!("{}:/.sandbox/attack:ro", path.display())))
       .map(|bind| format!("\"{bind}\""))
       .collect::<Vec<_>>()
       .join(",");
+    let user = profile.user;
     let body = format!(
-      r#"{{"Image":"{image}","Entrypoint":["/.sandbox/supervisor"],"Cmd":["/workspace"],"User":"65534:65534","OpenStdin":true,
+      r#"{{"Image":"{image}","Entrypoint":["/.sandbox/supervisor"],"Cmd":["/workspace"],"User":"{user}:{user}","OpenStdin":true,
       "StdinOnce":false,"AttachStdin":true,"AttachStdout":true,"AttachStderr":true,"Tty":false,"NetworkDisabled":true,
-      "Env":[],"HostConfig":{{"NetworkMode":"none","ReadonlyRootfs":true,"CapDrop":["ALL"],"SecurityOpt":["no-new-privileges"{}],
+      "Env":[],"HostConfig":{{"NetworkMode":"none","ReadonlyRootfs":true,"CapDrop":["ALL"],"CapAdd":{:?},"SecurityOpt":["no-new-privileges"{}],
       "PidsLimit":{},"Memory":{},"MemorySwap":{},"NanoCpus":{},"IpcMode":"none","LogConfig":{{"Type":"none"}},"Binds":[{binds}],
-      "Tmpfs":{{"/workspace":"rw,exec,nosuid,nodev,size={}m,uid=65534,gid=65534,mode=0700","/tmp":"rw,exec,nosuid,nodev,size=16m,mode=1777"}}}}}}"#,
+      "Tmpfs":{{"/workspace":"rw,exec,nosuid,nodev,size={}m,uid={user},gid={user},mode=0700","/tmp":"rw,exec,nosuid,nodev,size=16m,mode=1777"}}}}}}"#,
+      profile.capabilities,
       if profile.landlock { "" } else { WITHOUT_LANDLOCK },
       profile.pids,
       profile.memory,
@@ -131,19 +134,19 @@ impl Drop for Container {
   }
 }
 
-/// The same as the product installs it: only to be executed, which by itself keeps others out of its memory.
-fn installed() -> PathBuf {
-  static COPIED: OnceLock<PathBuf> = OnceLock::new();
+/// A copy of the supervisor with this mode.
+fn installed(mode: u32) -> PathBuf {
+  static COPIED: Mutex<BTreeMap<u32, PathBuf>> = Mutex::new(BTreeMap::new());
   let copy = || {
-    let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("supervisor-0111");
+    let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("supervisor-{mode:04o}"));
     let part = to.with_extension(std::process::id().to_string());
     std::fs::copy(supervisor(), &part).unwrap();
-    std::fs::set_permissions(&part, std::fs::Permissions::from_mode(0o111)).unwrap();
+    std::fs::set_permissions(&part, std::fs::Permissions::from_mode(mode)).unwrap();
     // Whole or not at all: tests of other programs run at the same time, and may have it mounted.
     std::fs::rename(&part, &to).unwrap();
     to
   };
-  COPIED.get_or_init(copy).clone()
+  COPIED.lock().unwrap().entry(mode).or_insert_with(copy).clone()
 }
 
 /// Both directions of an attached stream; the engine's eight-byte headers are taken off what comes.
@@ -160,7 +163,11 @@ impl Stdio {
   }
 
   pub fn write(&mut self, bytes: &[u8]) {
-    self.stream.write_all(bytes).unwrap();
+    self.try_write(bytes).unwrap();
+  }
+
+  pub fn try_write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    self.stream.write_all(bytes)
   }
 
   /// Bytes of process 1's standard output; 0: it ended. `None`: nothing came in time.

@@ -83,7 +83,11 @@ impl Stdio {
   }
 
   pub fn write(&mut self, bytes: &[u8]) {
-    self.stream.write_all(bytes).unwrap();
+    self.try_write(bytes).unwrap();
+  }
+
+  pub fn try_write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    self.stream.write_all(bytes)
   }
 
   pub fn read(&mut self, room: &mut [u8], patience: Duration) -> Option<usize> {

@@ -29,6 +29,7 @@ impl Container {
   pub fn create(profile: &Profile) -> Self {
     match machine::address() {
       Some(address) => {
+        assert!(profile.is_ordinary(), "only an engine makes such a container");
         let container = machine::Container::create(address, profile);
         Self { id: container.id.clone(), maker: Maker::Machine(container) }
       }
@@ -126,6 +127,14 @@ impl Stdio {
     match self {
       Self::Engine(stdio) => stdio.write(bytes),
       Self::Machine(stdio) => stdio.write(bytes),
+    }
+  }
+
+  /// An error: nobody is there any more.
+  pub fn try_write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    match self {
+      Self::Engine(stdio) => stdio.try_write(bytes),
+      Self::Machine(stdio) => stdio.try_write(bytes),
     }
   }
 
