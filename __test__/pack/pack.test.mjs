@@ -1,7 +1,8 @@
 // What is published, installed as users install it, from the packed files.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -9,8 +10,10 @@ import { pack, platforms } from '../../scripts/pack.mjs'
 import { ROOT } from '../../scripts/lib/run.mjs'
 import { asCommonJs, makeProject, readmeExample, run, runWithEngine, tool } from './consumer.mjs'
 
+const { PLATFORMS } = createRequire(import.meta.url)('../../js/load.cjs')
 const MAIN = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 const PLATFORM = `${MAIN.name}-${process.platform}-${process.arch}`
+const PACKED_PLATFORM = platforms().find(({ addon, manifest }) => addon && manifest.name.startsWith(PLATFORM))
 const out = mkdtempSync(join(tmpdir(), 'sandbox-docker-packed-'))
 const folders = [out]
 let packed
@@ -43,6 +46,7 @@ describe('platform packages', () => {
         .map(([name]) => name)
         .toSorted(),
     )
+    assert.deepEqual(PLATFORMS.toSorted(), names.toSorted())
   })
 
   for (const [folder, os, cpu, libc] of Object.values(TARGETS)) {
@@ -130,6 +134,30 @@ for (const installer of ['npm', 'bun']) {
       }
     })
 
+    for (const runtime of ['node', 'bun']) {
+      const program = runtime === 'node' ? process.execPath : tool('bun')
+
+      it(`names the package that holds the addon where it is missing, in ${runtime}`, () => {
+        const { name, code, message } = withoutAddon(folder, program, at => rmSync(at, { recursive: true }))
+        assert.deepEqual([name, code], ['SandboxError', 'UNSUPPORTED'])
+        const missing = `${PACKED_PLATFORM.manifest.name}@${MAIN.version}`
+        assert.ok(message.includes(`is missing: it comes with ${missing}`), message)
+        assert.ok(message.includes(`npm install ${missing}, or bun add ${missing}`), message)
+        assert.ok(message.includes('not with --omit=optional'), message)
+      })
+
+      it(`says why an addon that is there could not be loaded, in ${runtime}`, () => {
+        const { name, code, message, cause } = withoutAddon(folder, program, at =>
+          writeFileSync(join(at, PACKED_PLATFORM.manifest.main), 'rubbish'),
+        )
+        assert.deepEqual([name, code], ['SandboxError', 'UNSUPPORTED'])
+        // The loader's own words: glibc's or musl's.
+        assert.match(message, /was found but could not be loaded \(.*\.node: .*(?:short|ELF|format).*\)/)
+        assert.ok(message.includes(`${PACKED_PLATFORM.manifest.name}@${MAIN.version}`), message)
+        assert.match(cause, /Cannot find native binding/)
+      })
+    }
+
     it('has one class of each error for import and require', () => {
       const names =
         "['SandboxError', 'ConflictError'].map(name => imported[name] === require('@zhivex-ai/sandbox-docker')[name])"
@@ -161,6 +189,28 @@ for (const installer of ['npm', 'bun']) {
       })
     }
   })
+}
+
+/** What loading the package throws after `spoil` was called with a copy of the platform package, which is put back. */
+function withoutAddon(folder, program, spoil) {
+  const at = join(folder, 'node_modules', PACKED_PLATFORM.manifest.name)
+  renameSync(at, `${at}.away`)
+  try {
+    cpSync(`${at}.away`, at, { recursive: true })
+    spoil(at)
+    const lines = [
+      'try {',
+      `  require('${MAIN.name}')`,
+      '} catch ({ name, code, message, cause }) {',
+      '  console.log(JSON.stringify({ name, code, message, cause: cause.message }))',
+      '}',
+    ]
+    writeFileSync(join(folder, 'spoilt.cjs'), lines.join('\n'))
+    return JSON.parse(run(program, ['spoilt.cjs'], folder))
+  } finally {
+    rmSync(at, { recursive: true, force: true })
+    renameSync(`${at}.away`, at)
+  }
 }
 
 function listing(path) {
