@@ -2,8 +2,9 @@
 'use strict'
 
 const { createApi } = require('./js/create.cjs')
+const { loadBinding } = require('./js/load.cjs')
 
-const api = createApi(require('./binding.cjs'))
+const api = createApi(loadBinding(() => require('./binding.cjs')))
 
 // One by one: that is how Node and bundlers find the names that an ES module may import from here.
 exports.createDockerSandboxEnvironment = api.createDockerSandboxEnvironment

@@ -234,7 +234,10 @@ test('a listener keeps no process alive, with an open session neither', async ()
   assert.deepEqual(await listening('ends'), { code: 0, signal: null, stdout: 'acquired\n', stderr: '' })
 })
 
-test('a worker is terminated while events fly, twenty times', async () => {
+// There Bun never ends the worker (1.3.7), or crashes (1.3.14); README says so.
+const whereWorkersEnd = /^1\.[0-3]\./.test(process.versions.bun ?? '') ? test.skip : test
+
+whereWorkersEnd('a worker is terminated while events fly, twenty times', async () => {
   assert.deepEqual(await listening('terminates', '20'), {
     code: 0,
     signal: null,

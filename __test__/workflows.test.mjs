@@ -35,6 +35,7 @@ test('each command of a workflow is one of package.json, each file of scripts/ i
     'publish:packed',
     'test',
     'try',
+    'try:packed',
   ])
   for (const script of Object.values(manifest.scripts)) {
     const [, path] = script.match(/node (scripts\/\S+)/) ?? []
@@ -55,10 +56,19 @@ test('nothing may be done but reading, and signing where it is published', () =>
   }
 })
 
-test('actions are GitHub’s own, pinned by their major tag or a commit, and every job ends', () => {
-  for (const { where, uses } of steps) {
-    if (uses) assert.match(uses, /^actions\/[\w-]+@(v\d+|[\da-f]{40})$/, where)
+test('actions are GitHub’s own, pinned by commit with the version beside it, and every job ends', () => {
+  const pinned = new Map()
+  for (const name of Object.keys(workflows)) {
+    const lines = readFileSync(join(folder, name), 'utf8').split('\n')
+    for (const line of lines.filter(text => /^\s*(?:- )?uses: /.test(text) && !text.includes('uses: ./'))) {
+      const found = /uses: (?<action>actions\/[\w-]+)@(?<pin>[\da-f]{40} # v\d+\.\d+\.\d+)$/.exec(line)
+      assert.ok(found, `${name}: ${line.trim()}`)
+      const { action, pin } = found.groups
+      assert.equal(pinned.get(action) ?? pin, pin, action)
+      pinned.set(action, pin)
+    }
   }
+  assert.equal(pinned.size, 4)
   for (const job of jobs) assert.ok(job.uses || job['timeout-minutes'] > 0, job.where)
 })
 
@@ -77,10 +87,79 @@ test('every platform is built, and tried on its own architecture', () => {
   }
 })
 
-test('nothing is published that was not tested, built and tried', () => {
-  assert.deepEqual(release.publish.needs.toSorted(), ['build', 'test', 'try'])
+test('each platform is linked against the libc that it names, with both supervisors', () => {
+  for (const { platform, target, cross } of release.build.strategy.matrix.include) {
+    const wanted = target.endsWith('-musl') ? '--cross zig' : target.endsWith('-gnu') ? '--cross napi' : undefined
+    assert.equal(cross, wanted, platform)
+  }
+  const commands = release.build.steps.map(({ run }) => run)
+  assert.ok(
+    commands.includes('npm run build -- --target ${{ matrix.target }} ${{ matrix.cross }} --embedded --check'),
+    commands.join('\n'),
+  )
+})
+
+/** The jobs that have ended when a job of the release begins. */
+function before(name) {
+  const needed = [release[name].needs ?? []].flat()
+  return [...new Set([...needed, ...needed.flatMap(before)])]
+}
+
+const handedOver = (job, action) =>
+  (job.steps ?? []).filter(({ uses }) => uses?.startsWith(`actions/${action}@`)).map(step => step.with)
+
+test('what a job takes was made by one before it, and all that is made is taken', () => {
+  const taken = new Set()
+  for (const [name, job] of Object.entries(release)) {
+    const there = before(name).flatMap(other => handedOver(release[other], 'upload-artifact').map(made => made.name))
+    for (const { name: one, pattern } of handedOver(job, 'download-artifact')) {
+      const found = there.filter(made => made === one || (pattern && made.startsWith(pattern.replace(/\*$/, ''))))
+      assert.equal(found.length, 1, `${name} takes ${one ?? pattern}; before it there are ${there.join(', ')}`)
+      taken.add(found[0])
+    }
+  }
+  const made = Object.values(release).flatMap(job => handedOver(job, 'upload-artifact'))
+  assert.deepEqual([...taken].toSorted(), made.map(({ name }) => name).toSorted())
+  for (const { name, path, 'if-no-files-found': otherwise } of made)
+    assert.equal(otherwise, 'error', `${name}: ${path}`)
+  // The addon is found at the root again, where its package looks for it.
+  const addon = made.find(({ name }) => name.startsWith('addon-')).path
+  const names = platforms().map(({ manifest }) => manifest.main)
+  const { include } = release.build.strategy.matrix
+  const paths = include.map(({ platform }) => addon.replace('${{ matrix.platform }}', platform))
+  assert.deepEqual(paths.toSorted(), names.toSorted())
+})
+
+test('the package is made and installed whether or not it is published', () => {
+  for (const name of ['build', 'try', 'package', 'install']) assert.equal(release[name].if, undefined, name)
+  const commands = name => release[name].steps.flatMap(({ run = [] }) => run)
+  assert.ok(commands('package').includes('npm run publish:packed -- --from packed --dry-run'))
+  assert.match(commands('install').join('\n'), /node:\d+-alpine npm run try:packed -- --from packed/)
+  assert.ok(before('install').includes('package'))
+})
+
+test('Bun tries each libc on each architecture of Linux', () => {
+  const tried = release.try.strategy.matrix.include.filter(({ image }) => image?.startsWith('oven/bun:'))
+  const { bun } = manifest.engines
+  for (const { image, command } of tried) {
+    assert.equal(command, 'bun scripts/try.mjs')
+    assert.equal(`>=${/:([\d.]+)-/.exec(image)[1]}`, bun, image)
+  }
+  const names = tried.map(({ platform }) => platform)
+  const linux = platforms().filter(({ manifest: { os } }) => os[0] === 'linux')
+  assert.deepEqual(names.toSorted(), linux.map(({ name }) => name).toSorted())
+  assert.ok(release.try.steps.some(({ run = '' }) => run.endsWith("${{ matrix.command || 'npm run try' }}")))
+})
+
+test('nothing is published that was not tested, built, tried and installed, and nothing but that', () => {
+  assert.deepEqual(before('publish').toSorted(), ['build', 'install', 'package', 'supervisors', 'test', 'try'])
   assert.deepEqual([release.publish.if, release.publish.environment], ["startsWith(github.ref, 'refs/tags/v')", 'npm'])
   assert.equal(release.test.uses, './.github/workflows/ci.yml')
+  const runs = release.publish.steps.flatMap(({ run = [] }) => run)
+  assert.equal(runs.length, 2)
+  assert.match(runs[0], /GITHUB_REF_NAME/)
+  // In a workflow that is with provenance: publish.test.mjs.
+  assert.equal(runs[1], 'npm run publish:packed -- --from packed')
   const { needs, if: when } = workflows['ci.yml'].jobs['ci-pass']
   assert.deepEqual([needs, when], [['test'], 'always()'])
 })

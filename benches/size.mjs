@@ -1,8 +1,9 @@
 // What it costs to load the package.
 
 import { spawnSync } from 'node:child_process'
-import { readdirSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { isForThisPlatform, platforms } from '../scripts/pack.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
@@ -12,8 +13,9 @@ export function requires(rounds) {
   return Array.from({ length: rounds }, () => Number(spawnSync(process.execPath, ['-e', program]).stdout))
 }
 
-/** Size of the addon that was built, in bytes. */
+/** Size of the addon that this process would load, in bytes. */
 export function addonBytes() {
-  const name = readdirSync(ROOT).find(file => file.endsWith('.node'))
-  return statSync(`${ROOT}/${name}`).size
+  const { addon } = platforms().find(({ manifest }) => isForThisPlatform(manifest))
+  if (!addon) throw new Error('There is no addon for this platform: npm run build')
+  return statSync(addon).size
 }

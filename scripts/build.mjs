@@ -6,13 +6,16 @@
 // another platform than this one's; --cross napi links against the glibc of 2012 (2.17) and --cross zig against musl, for
 // which napi's command line fetches or finds the tools. --embedded takes the supervisors that are in target/embed already:
 // containers run on engines of both architectures, whatever the host is.
+//
+// It ends with the addon's size, which has a bound for a release, and, with --cross napi, the glibc that it needs, which has one too.
 
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { buildSupervisor, supervisorPath } from './build-supervisor.mjs'
 import { ARCHITECTURES, compilationFor } from './lib/cross.mjs'
+import { compareVersions, oldestGlibc } from './lib/elf.mjs'
 import { ROOT, run } from './lib/run.mjs'
 
 /** Files that the build writes and the repository holds. */
@@ -22,9 +25,18 @@ const SOURCES = ['Cargo.toml', 'Cargo.lock', 'build.rs', 'package.json', 'src']
 
 const CROSS = { napi: ['--use-napi-cross'], zig: ['--cross-compile'] }
 
+/** That of the tools of --cross napi. README says it; whoever has an older one cannot load the addon. */
+const OLDEST_GLIBC = '2.17'
+
+/** gcc 4.8 of the same tools does not say for which version of the architecture it assembles, which `ring` insists on. */
+const CROSS_NAPI_ENV = { CFLAGS_aarch64_unknown_linux_gnu: '-D__ARM_ARCH=8' }
+
+/** Measured 8.17 MiB at most, with both supervisors. More than this is a dependency too many, or no link-time optimisation. */
+const MAX_BYTES = 9 * 1024 * 1024
+
 /**
  * Builds for a platform (without `target`, this one) with a profile of `Cargo.toml`; throws when the build fails. On Linux the
- * supervisor comes first, since the addon embeds it, unless `embedded` says that it is there.
+ * supervisor comes first, since the addon embeds it, unless `embedded` says that it is there. Resolves to the addon's path.
  */
 export async function build({ profile = 'release', target, cross, embedded = false } = {}) {
   if (cross && !CROSS[cross]) throw new Error(`--cross was ${cross}; it may be ${Object.keys(CROSS).join(' or ')}`)
@@ -39,10 +51,43 @@ export async function build({ profile = 'release', target, cross, embedded = fal
     env: {
       // napi's command line runs this in place of cargo.
       ...(profile === 'release' && { CARGO: join(ROOT, 'scripts/cargo-addon.mjs') }),
+      ...(cross === 'napi' && CROSS_NAPI_ENV),
       ...(!cross && toolsOf(target)),
     },
   })
   if (code !== 0) throw new Error(`The addon could not be built (exit code ${code}); the compiler's words are above`)
+  const addon = join(ROOT, target ? addonOf(target) : newestOfThisPlatform())
+  const bytes = readFileSync(addon)
+  console.log(`${addon}: ${bytes.length} bytes${needsOfGlibc(bytes)}`)
+  const reason = whyNotReleased(bytes, { profile, cross })
+  if (reason) throw new Error(`${addon} cannot be released: ${reason}`)
+  return addon
+}
+
+/** The file name of the addon for a target: napi's command line names it so. */
+export function addonOf(target) {
+  const [cpu, vendor, os, libc] = target.split('-')
+  const arch = { x86_64: 'x64', aarch64: 'arm64' }[cpu]
+  return `sandbox-docker.${vendor === 'apple' ? `darwin-${arch}` : `${os}-${arch}-${libc}`}.node`
+}
+
+function newestOfThisPlatform() {
+  const found = readdirSync(ROOT).filter(isAddonOfThisPlatform)
+  return found.toSorted((one, other) => newest(join(ROOT, one)) - newest(join(ROOT, other))).at(-1)
+}
+
+function needsOfGlibc(bytes) {
+  const version = oldestGlibc(bytes)
+  return version ? `, for glibc ${version} and newer` : ''
+}
+
+/** Why an addon must not be released; undefined when it may be. */
+export function whyNotReleased(bytes, { profile, cross }) {
+  if (profile === 'release' && bytes.length > MAX_BYTES) return `it has ${bytes.length} bytes, more than ${MAX_BYTES}`
+  const glibc = oldestGlibc(bytes)
+  if (cross === 'napi' && (!glibc || compareVersions(glibc, OLDEST_GLIBC) > 0))
+    return `it needs glibc ${glibc}, newer than ${OLDEST_GLIBC}`
+  return undefined
 }
 
 // What Debian has for other architectures; a target of this machine, or one that it has no tools for, is left to cargo.

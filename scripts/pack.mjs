@@ -2,7 +2,7 @@
 //
 //   node scripts/pack.mjs [--all] [--out FOLDER] [--repository URL]
 //
-// --all: fails unless the addon of every platform is there. --repository: where the packages are built, which a registry
+// --all: every platform's, and fails unless the addon of each is there; without it this platform's. --repository: where the packages are built, which a registry
 // compares with their provenance.
 //
 // The package.json of this repository has no optionalDependencies on the platform packages: they are not in the registry
@@ -10,7 +10,7 @@
 
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { ROOT, must } from './lib/run.mjs'
@@ -28,14 +28,21 @@ export function platforms() {
   })
 }
 
+/** Whether a platform package is for the machine, and the libc, that this process runs on. */
+export function isForThisPlatform({ os, cpu, libc }) {
+  if (!os.includes(process.platform) || !cpu.includes(process.arch)) return false
+  return !libc || libc.includes(process.report.getReport().header.glibcVersionRuntime ? 'glibc' : 'musl')
+}
+
 /**
- * Writes the packages into `out` and resolves to `{ main, platforms }`, the paths of their .tgz files. Platforms whose
- * addon is not built are left out, also of the main package's dependencies; with `all` their absence is an error.
- * `repository` is the URL that all of them name.
+ * Writes the packages into `out` and resolves to `{ main, platforms }`, the paths of their .tgz files. Only this platform's is
+ * packed, and named by the main package's dependencies, whatever else was built; with `all` each is, and one whose addon is
+ * missing is an error. `repository` is the URL that all of them name.
  */
 export async function pack({ out, all = false, repository }) {
-  const built = platforms().filter(({ addon }) => addon)
-  const missing = platforms().filter(({ addon }) => !addon)
+  const wanted = platforms().filter(({ manifest }) => all || isForThisPlatform(manifest))
+  const built = wanted.filter(({ addon }) => addon)
+  const missing = wanted.filter(({ addon }) => !addon)
   if (built.length === 0) throw new Error('No addon to pack: run `npm run build` first')
   if (all && missing.length > 0) throw new Error(`No addon for ${missing.map(({ name }) => name).join(', ')}`)
   mkdirSync(out, { recursive: true })
@@ -48,19 +55,20 @@ export async function pack({ out, all = false, repository }) {
 function packMain(built, source, out) {
   const { scripts: _scripts, devDependencies: _dev, allowScripts: _allow, napi: _napi, ...published } = MAIN
   const optionalDependencies = Object.fromEntries(built.map(({ manifest }) => [manifest.name, MAIN.version]))
-  const files = ['README.md', 'LICENSE', ...MAIN.files].map(name => join(ROOT, name))
+  const files = ['README.md', 'LICENSE', ...MAIN.files].map(name => [join(ROOT, name), name])
   return packFolder(files, { ...published, ...source, optionalDependencies }, out)
 }
 
 function packPlatform({ folder, manifest, addon }, source, out) {
-  return packFolder([join(folder, 'README.md'), join(ROOT, 'LICENSE'), addon], { ...manifest, ...source }, out)
+  const files = [join(folder, 'README.md'), join(ROOT, 'LICENSE'), addon].map(path => [path, basename(path)])
+  return packFolder(files, { ...manifest, ...source }, out)
 }
 
-// In a folder of its own, so that nothing but these files can get in.
+// In a folder of its own, so that nothing but these files, paths and what they are called there, can get in.
 async function packFolder(files, manifest, out) {
   const stage = mkdtempSync(join(tmpdir(), 'sandbox-docker-pack-'))
   try {
-    for (const file of files) cpSync(file, join(stage, file.slice(file.lastIndexOf('/') + 1)), { recursive: true })
+    for (const [from, to] of files) cpSync(from, join(stage, to), { recursive: true })
     writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
     const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', resolve(out)]
     await must(`packing ${manifest.name}`, 'npm', args, { cwd: stage })

@@ -52,7 +52,8 @@ export async function publish({ from, dryRun = false }) {
   const inWorkflow = process.env.GITHUB_ACTIONS === 'true'
   if (!dryRun && !inWorkflow) throw new Error('Only the release workflow publishes; elsewhere there is --dry-run')
   for (const found of await inOrder(from)) {
-    if (!dryRun && (await isPublished(found))) {
+    // Also where nothing is published: npm refuses to go through the motions for a version that is there.
+    if (await isPublished(found)) {
       console.log(`${found.name}@${found.version} is published already`)
       continue
     }

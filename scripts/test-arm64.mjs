@@ -7,6 +7,7 @@
 // The tests are those of the engine; they reach it by `SANDBOX_TEST_MACHINE`. The addon is loaded by Bun for arm64, under the
 // user mode again, and has those tests that need no engine.
 
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { build } from './build.mjs'
 import { buildSupervisor } from './build-supervisor.mjs'
@@ -69,10 +70,15 @@ async function unitTests({ env }) {
 }
 
 async function addonTests() {
-  await build({ profile: 'quick', target: ARCHITECTURES.arm64.target })
-  await fetchBunArm64()
-  const [command, ...args] = [...BUN_ARM64, 'test', `--timeout=${TEST_MS}`, ...portableTests()]
-  return totalsOf('bun', await run(command, args))
+  const addon = await build({ profile: 'quick', target: ARCHITECTURES.arm64.target })
+  try {
+    await fetchBunArm64()
+    const [command, ...args] = [...BUN_ARM64, 'test', `--timeout=${TEST_MS}`, ...portableTests()]
+    return totalsOf('bun', await run(command, args))
+  } finally {
+    // Left there it would be taken for one to publish.
+    rmSync(addon)
+  }
 }
 
 async function compile({ rustc, flags }, source, name) {

@@ -123,6 +123,26 @@ async fn the_time_limit_the_cap_and_cancellation_start_the_script_and_close_the_
   }
 }
 
+/// Docker Engine 20.10 has 126 for a command that was writing when its stream was closed, although a signal ended it.
+#[tokio::test]
+async fn the_code_of_a_command_that_was_cut_off_is_that_of_the_kill_and_not_of_the_hanging_up() {
+  let limited = || ExecRequest { timeout: Duration::from_millis(200), ..owned() };
+  let capped = || ExecRequest { max_output_bytes: 4, ..owned() };
+  for (request, told, code) in [
+    (limited(), 126, 137),
+    (capped(), 126, 137),
+    // It had ended by itself before the kill.
+    (capped(), 5, 5),
+  ] {
+    let engine = engine(hanging(), exec_exited(told)).serve();
+    assert_eq!(run(&engine, request).await.unwrap().exit_code, Some(code));
+  }
+  // Nobody hung up: it is the command's own.
+  let none = top(&[["10", "1", "10", "sh -c wait"]]);
+  let engine = engine(streamed(101, &[]), exec_exited(126)).on("GET", TOP, none).serve();
+  assert_eq!(run(&engine, owned()).await.unwrap().exit_code, Some(126));
+}
+
 /// An engine answers before it starts a command; the script would find nothing, and the command start after it.
 #[tokio::test]
 async fn what_has_not_started_yet_is_waited_for() {

@@ -1,7 +1,7 @@
 // A user's project in an empty folder: installs the packed packages, and runs and compiles code there.
 
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from '../../scripts/lib/run.mjs'
@@ -13,8 +13,11 @@ const DEFAULT_SOCKET = '/var/run/docker.sock'
 // its own in which /run holds just that socket.
 const WITH_ENGINE = 'mount -t tmpfs none /run && ln -s "$SANDBOX_TEST_SOCKET" /run/docker.sock && exec "$0" "$@"'
 
-/** Makes the project and installs the packed packages in it with `npm` or `bun`; zod comes from the registry. */
-export function makeProject(installer, packed) {
+/**
+ * Makes the project and installs the packed packages in it with `npm` or `bun`; zod comes from the registry. `cache` is a folder
+ * for what the installer keeps, in place of its usual one.
+ */
+export function makeProject(installer, packed, cache) {
   const folder = mkdtempSync(join(tmpdir(), `sandbox-docker-${installer}-`))
   const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   const dependencies = { [manifest.name]: `file:${packed.main}`, zod: manifest.devDependencies.zod }
@@ -25,15 +28,17 @@ export function makeProject(installer, packed) {
     overrides[name] = `file:${path}`
   }
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, dependencies, overrides }))
-  if (installer === 'npm') run('npm', ['install', '--no-audit', '--no-fund'], folder)
-  else run(tool('bun'), ['install'], folder)
+  const env = cache && { npm_config_cache: cache, BUN_INSTALL_CACHE_DIR: cache }
+  if (installer === 'npm') run('npm', ['install', '--no-audit', '--no-fund'], folder, env)
+  else run(tool('bun'), ['install'], folder, env)
   return folder
 }
 
 /** Runs a program in `folder` and returns its standard output; anything but exit code 0 is an error. */
-export function run(command, args, folder) {
+export function run(command, args, folder, env = {}) {
   const { status, stdout, stderr, error } = spawnSync(command, args, {
     cwd: folder,
+    env: { ...process.env, ...env },
     encoding: 'utf8',
     timeout: TIMEOUT_MS,
   })
@@ -70,4 +75,26 @@ export function asCommonJs(code) {
   const body = code.replace(form, (_, names, from) => `const ${names.replaceAll(' as ', ': ')} = require(${from})`)
   if (/^import /m.test(body)) throw new Error('The example has an import that is not of the form `import { … } from`')
   return `(async () => {\n${body}\n})().catch(error => { console.error(error); process.exitCode = 1 })\n`
+}
+
+/** The usage that the README of 0.2.1 shows, to the letter, with the model that it leaves to the reader, and a run of its agent. */
+export function earlierUsage() {
+  const before = `globalThis.model = ({ step }) => [
+    { calls: [{ name: 'sandbox_list', input: {} }, { name: 'sandbox_read_file', input: { path: 'README.md' } }] },
+    { calls: [{ name: 'sandbox_exec', input: { command: 'echo', args: ['it', 'works'] } }] },
+  ][step] ?? { text: 'done' }\n`
+  const after = `
+const waiting = await agent.run({ runId: 'usage' })
+const done = await agent.resume(waiting, { approve: 'all' })
+const [list, read, exec] = done.messages.flatMap(message => message.results ?? []).map(({ value }) => value)
+const names = list.entries.map(entry => entry.path)
+console.log(waiting.status, done.status, JSON.stringify([names, read.contents, exec.exitCode, exec.stdout]))\n`
+  return before + readFileSync(new URL('usage-0.2.1.txt', import.meta.url), 'utf8') + after
+}
+
+/** Bytes of a .tgz, and of what is in it. */
+export function sizesOf(path) {
+  const files = run('tar', ['-tzvf', path], ROOT).trim().split('\n')
+  const unpacked = files.reduce((sum, line) => sum + Number(line.trim().split(/\s+/)[2]), 0)
+  return { packed: statSync(path).size, unpacked, files: files.length }
 }

@@ -1,16 +1,29 @@
 // What is published, installed as users install it, from the packed files.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { pack, platforms } from '../../scripts/pack.mjs'
+import { isForThisPlatform, pack, platforms } from '../../scripts/pack.mjs'
 import { ROOT } from '../../scripts/lib/run.mjs'
-import { asCommonJs, makeProject, readmeExample, run, runWithEngine, tool } from './consumer.mjs'
+import { tryPacked } from '../../scripts/try-packed.mjs'
+import { asCommonJs, earlierUsage, makeProject, readmeExample, run, runWithEngine, sizesOf, tool } from './consumer.mjs'
 
+const { PLATFORMS } = createRequire(import.meta.url)('../../js/load.cjs')
 const MAIN = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-const PLATFORM = `${MAIN.name}-${process.platform}-${process.arch}`
+const PACKED_PLATFORM = platforms().find(({ manifest }) => isForThisPlatform(manifest))
 const out = mkdtempSync(join(tmpdir(), 'sandbox-docker-packed-'))
 const folders = [out]
 let packed
@@ -43,6 +56,7 @@ describe('platform packages', () => {
         .map(([name]) => name)
         .toSorted(),
     )
+    assert.deepEqual(PLATFORMS.toSorted(), names.toSorted())
   })
 
   for (const [folder, os, cpu, libc] of Object.values(TARGETS)) {
@@ -53,41 +67,61 @@ describe('platform packages', () => {
       assert.equal(manifest.version, MAIN.version)
       assert.deepEqual([manifest.os, manifest.cpu, manifest.libc], [[os], [cpu], libc && [libc]])
       assert.deepEqual([manifest.main, manifest.files], [addon, [addon]])
+      // Nothing runs where it is installed.
+      assert.equal(manifest.scripts, undefined)
     })
   }
 
   it('hold the addon, a README and the licence', () => {
     assert.equal(packed.platforms.length, 1)
     const files = listing(packed.platforms[0])
-    const addon = platforms().find(({ addon: path }) => path).manifest.main
-    assert.deepEqual(files, ['LICENSE', 'README.md', 'package.json', addon].toSorted())
+    assert.deepEqual(files, ['LICENSE', 'README.md', 'package.json', PACKED_PLATFORM.manifest.main].toSorted())
   })
 })
 
 describe('the main package', () => {
   it('depends on each packed platform package, at exactly its own version', () => {
     const manifest = manifestOf(packed.main)
-    const names = Object.keys(manifest.optionalDependencies)
-    assert.deepEqual(
-      names.map(name => name.startsWith(PLATFORM)),
-      [true],
-    )
-    assert.deepEqual(Object.values(manifest.optionalDependencies), [MAIN.version])
+    assert.deepEqual(manifest.optionalDependencies, { [PACKED_PLATFORM.manifest.name]: MAIN.version })
     assert.deepEqual(manifest.peerDependencies, { zod: '^4.4' })
     assert.equal(manifest.dependencies, undefined)
     assert.equal(manifest.scripts, undefined)
     assert.equal(manifest.devDependencies, undefined)
   })
 
-  it('holds its entry points and js/, and nothing of the repository besides', () => {
+  it('is no larger than it was measured, with its platform package', t => {
+    for (const path of [packed.main, ...packed.platforms]) {
+      const { packed: bytes, unpacked, files } = sizesOf(path)
+      t.diagnostic(`${basename(path)}: ${bytes} bytes, unpacked ${unpacked} in ${files} files`)
+    }
+    assert.ok(sizesOf(packed.main).packed < 160 * 1024)
+  })
+
+  it('holds its entry points, js/ and what README names, and nothing of the repository besides', () => {
     const files = listing(packed.main)
-    const top = ['LICENSE', 'README.md', 'package.json', ...MAIN.files.filter(name => name !== 'js')]
+    const folders = ['js', 'docs', 'docker', 'examples']
+    const top = ['LICENSE', 'README.md', 'package.json', ...MAIN.files.filter(name => !folders.includes(name))]
     assert.deepEqual(
-      files.filter(name => !name.startsWith('js/')),
+      files.filter(name => !folders.includes(name.split('/')[0])),
       top.toSorted(),
     )
-    assert.ok(files.includes('js/create.cjs'))
+    for (const folder of folders) {
+      const inside = readdirSync(join(ROOT, folder)).map(name => `${folder}/${name}`)
+      assert.deepEqual(files.filter(name => name.startsWith(`${folder}/`)).toSorted(), inside.toSorted())
+    }
+    const named = readFileSync(join(ROOT, 'README.md'), 'utf8').match(/\b(?:docs|docker|examples|benches)\/[\w./-]*\w/g)
+    assert.ok(named.length > 10)
+    for (const name of named) assert.ok(files.includes(name), name)
   })
+})
+
+it('is installed with the one platform package that fits, by the script of the release', async () => {
+  const name = PACKED_PLATFORM.manifest.name
+  const packages = [
+    { name, path: packed.platforms[0] },
+    { name: MAIN.name, path: packed.main },
+  ]
+  assert.deepEqual(await tryPacked(packages), [name])
 })
 
 for (const installer of ['npm', 'bun']) {
@@ -98,6 +132,24 @@ for (const installer of ['npm', 'bun']) {
     before(() => {
       folder = makeProject(installer, packed)
       folders.push(folder)
+    })
+
+    it('gives a first result, from nothing and with what the installer kept', t => {
+      const cache = mkdtempSync(join(tmpdir(), 'sandbox-docker-cache-'))
+      folders.push(cache)
+      for (const state of ['cold', 'warm']) {
+        const start = performance.now()
+        const project = makeProject(installer, packed, cache)
+        folders.push(project)
+        const installed = performance.now()
+        writeFileSync(join(project, 'example.mjs'), code)
+        assert.equal(runWithEngine(process.execPath, ['example.mjs'], project), output)
+        const seconds = (from, to) => ((to - from) / 1000).toFixed(1)
+        const end = performance.now()
+        t.diagnostic(
+          `${installer}, ${state} cache: ${seconds(start, end)} s to the first result, ${seconds(start, installed)} of them installing`,
+        )
+      }
     })
 
     it("runs README's first example as an ES module in Node", () => {
@@ -130,6 +182,40 @@ for (const installer of ['npm', 'bun']) {
       }
     })
 
+    for (const runtime of ['node', 'bun']) {
+      const program = runtime === 'node' ? process.execPath : tool('bun')
+
+      it(`runs the usage that the README of 0.2.1 shows, in ${runtime}`, () => {
+        const sdk = join(folder, 'node_modules/@zhivex-ai/sdk')
+        if (!existsSync(sdk)) symlinkSync(join(ROOT, '__test__/support/migrating/sdk'), sdk)
+        writeFileSync(join(folder, 'usage.mjs'), earlierUsage())
+        assert.equal(
+          runWithEngine(program, ['usage.mjs'], folder),
+          String.raw`waiting_approval completed [["README.md","src"],"# workspace\n",0,"it works\n"]` + '\n',
+        )
+      })
+
+      it(`names the package that holds the addon where it is missing, in ${runtime}`, () => {
+        const { name, code, message } = withoutAddon(folder, program, at => rmSync(at, { recursive: true }))
+        assert.deepEqual([name, code], ['SandboxError', 'UNSUPPORTED'])
+        const missing = `${PACKED_PLATFORM.manifest.name}@${MAIN.version}`
+        assert.ok(message.includes(`is missing: it comes with ${missing}`), message)
+        assert.ok(message.includes(`npm install ${missing}, or bun add ${missing}`), message)
+        assert.ok(message.includes('not with --omit=optional'), message)
+      })
+
+      it(`says why an addon that is there could not be loaded, in ${runtime}`, () => {
+        const { name, code, message, cause } = withoutAddon(folder, program, at =>
+          writeFileSync(join(at, PACKED_PLATFORM.manifest.main), 'rubbish'),
+        )
+        assert.deepEqual([name, code], ['SandboxError', 'UNSUPPORTED'])
+        // The loader's own words: glibc's or musl's.
+        assert.match(message, /was found but could not be loaded \(.*\.node: .*(?:short|ELF|format).*\)/)
+        assert.ok(message.includes(`${PACKED_PLATFORM.manifest.name}@${MAIN.version}`), message)
+        assert.match(cause, /Cannot find native binding/)
+      })
+    }
+
     it('has one class of each error for import and require', () => {
       const names =
         "['SandboxError', 'ConflictError'].map(name => imported[name] === require('@zhivex-ai/sandbox-docker')[name])"
@@ -161,6 +247,28 @@ for (const installer of ['npm', 'bun']) {
       })
     }
   })
+}
+
+/** What loading the package throws after `spoil` was called with a copy of the platform package, which is put back. */
+function withoutAddon(folder, program, spoil) {
+  const at = join(folder, 'node_modules', PACKED_PLATFORM.manifest.name)
+  renameSync(at, `${at}.away`)
+  try {
+    cpSync(`${at}.away`, at, { recursive: true })
+    spoil(at)
+    const lines = [
+      'try {',
+      `  require('${MAIN.name}')`,
+      '} catch ({ name, code, message, cause }) {',
+      '  console.log(JSON.stringify({ name, code, message, cause: cause.message }))',
+      '}',
+    ]
+    writeFileSync(join(folder, 'spoilt.cjs'), lines.join('\n'))
+    return JSON.parse(run(program, ['spoilt.cjs'], folder))
+  } finally {
+    rmSync(at, { recursive: true, force: true })
+    renameSync(`${at}.away`, at)
+  }
 }
 
 function listing(path) {

@@ -5,7 +5,17 @@ import { join } from 'node:path'
 import { ROOT } from './run.mjs'
 
 // What needs more: Bun and TypeScript have programs of their own for each platform, and the rest is about the repository.
-const ELSEWHERE = ['entry', 'known-faults', 'lifecycle-docs', 'publish', 'scripts', 'types', 'workflows']
+const ELSEWHERE = [
+  'build',
+  'elf',
+  'entry',
+  'known-faults',
+  'lifecycle-docs',
+  'publish',
+  'scripts',
+  'types',
+  'workflows',
+]
 
 /** Their paths, from the root of the repository. */
 export function portableTests() {

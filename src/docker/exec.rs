@@ -23,6 +23,10 @@ const START_TIMEOUT: Duration = Duration::from_secs(3);
 const EXPLAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// What a cancelled call is called in its error.
 const WHAT: &str = "The sandbox command";
+/// What an engine notes as the exit code of a command whose output it could not hand on to the end.
+const HUNG_UP: i64 = 126;
+/// The exit code of what a SIGKILL ended.
+const KILLED: i64 = 137;
 
 /// A time limit above this is none; the clock could not hold the largest ones.
 const LONGEST_TIMEOUT: Duration = Duration::from_hours(365 * 24);
@@ -212,6 +216,10 @@ impl Client {
     if killed && !matches!(stop, Stop::Cancelled | Stop::Failed(_)) {
       // Whatever the engine then says of a command that we killed, the call itself did not fail.
       state = stream.wait_ended(Instant::now() + KILLED_STATE_TIMEOUT).await.unwrap_or(ExecState::UNKNOWN);
+      // It was us who hung up, and then killed it.
+      if matches!(stop, Stop::Cap | Stop::Deadline) && state.exit_code == Some(HUNG_UP) {
+        state.exit_code = Some(KILLED);
+      }
     }
     Ok((state, end))
   }

@@ -33,6 +33,7 @@ pub const VARIABLES: &[&str] = &[
   "DOCKER_CONFIG",
   "HOME",
   "XDG_RUNTIME_DIR",
+  "TMPDIR",
   "PATH",
 ];
 
@@ -73,10 +74,14 @@ pub async fn find(surroundings: &Surroundings) -> Result<Endpoint> {
   if let Some(context) = current_context(surroundings).await? {
     return context.engine(surroundings).await;
   }
+  first_that_listens(usual_places(&Roots::of(surroundings))).await.map(Endpoint::Unix)
+}
+
+async fn first_that_listens(places: Vec<PathBuf>) -> Result<PathBuf> {
   let mut tried = Vec::new();
-  for path in usual_places(surroundings) {
+  for path in places {
     match listens(&path).await {
-      Ok(()) => return Ok(Endpoint::Unix(path)),
+      Ok(()) => return Ok(path),
       Err(why) => tried.push(format!("{} ({why})", path.display())),
     }
   }
@@ -87,12 +92,36 @@ pub async fn find(surroundings: &Surroundings) -> Result<Endpoint> {
   ))
 }
 
+/// What the usual places depend on: the machine's own sockets, and this user's folders where they are known.
+struct Roots<'a> {
+  docker: &'a Path,
+  podman: &'a Path,
+  runtime: Option<&'a Path>,
+  home: Option<&'a Path>,
+  temporary: Option<&'a Path>,
+}
+
+impl<'a> Roots<'a> {
+  fn of(surroundings: &'a Surroundings) -> Self {
+    let folder = |variable| surroundings.get(variable).map(Path::new);
+    Self {
+      docker: Path::new(DEFAULT_SOCKET),
+      podman: Path::new("/run/podman/podman.sock"),
+      runtime: folder("XDG_RUNTIME_DIR"),
+      home: folder("HOME"),
+      // On macOS this is the user's own; elsewhere anybody could make a socket in it and be taken for an engine.
+      temporary: cfg!(target_os = "macos").then(|| folder("TMPDIR")).flatten(),
+    }
+  }
+}
+
 /// Where engines listen unless told otherwise, the machine's own first.
-fn usual_places(surroundings: &Surroundings) -> Vec<PathBuf> {
-  let runtime = |path| surroundings.beneath("XDG_RUNTIME_DIR", path);
-  let home = |path| surroundings.beneath("HOME", path);
+fn usual_places(roots: &Roots) -> Vec<PathBuf> {
+  let beneath = |root: Option<&Path>, path| root.map(|root| root.join(path));
+  let runtime = |path| beneath(roots.runtime, path);
+  let home = |path| beneath(roots.home, path);
   let places = [
-    Some(PathBuf::from(DEFAULT_SOCKET)),
+    Some(roots.docker.to_owned()),
     // Rootless Docker.
     runtime("docker.sock"),
     // Docker Desktop on macOS (and rootless Docker without a runtime directory), and on Linux.
@@ -104,7 +133,10 @@ fn usual_places(surroundings: &Surroundings) -> Vec<PathBuf> {
     home(".orbstack/run/docker.sock"),
     // Podman's compatible socket, rootless and not.
     runtime("podman/podman.sock"),
-    Some(PathBuf::from("/run/podman/podman.sock")),
+    Some(roots.podman.to_owned()),
+    // Podman's virtual machine, before and since version 5 (on macOS).
+    home(".local/share/containers/podman/machine/podman.sock"),
+    beneath(roots.temporary, "podman/podman-machine-default-api.sock"),
   ];
   places.into_iter().flatten().collect()
 }

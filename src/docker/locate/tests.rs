@@ -203,36 +203,103 @@ async fn a_context_at_a_tcp_port_needs_its_certificates() {
   assert!(message.contains("docker context update far --docker"), "{message}");
 }
 
+/// The usual places of a machine whose folders are all in one.
+fn roots_in(machine: &Path) -> [PathBuf; 5] {
+  ["docker.sock", "podman.sock", "runtime", "home", "temporary"].map(|name| machine.join(name))
+}
+
+fn roots([docker, podman, runtime, home, temporary]: &[PathBuf; 5]) -> Roots<'_> {
+  Roots { docker, podman, runtime: Some(runtime), home: Some(home), temporary: Some(temporary) }
+}
+
+#[test]
+fn the_usual_places_are_these_in_this_order() {
+  let machine = Path::new("/m");
+  let all = usual_places(&roots(&roots_in(machine)));
+  let places: Vec<&str> = all.iter().map(|place| text(place.strip_prefix(machine).unwrap())).collect();
+  assert_eq!(
+    places,
+    [
+      "docker.sock",
+      "runtime/docker.sock",
+      "home/.docker/run/docker.sock",
+      "home/.docker/desktop/docker.sock",
+      "home/.colima/default/docker.sock",
+      "home/.config/colima/default/docker.sock",
+      "home/.orbstack/run/docker.sock",
+      "runtime/podman/podman.sock",
+      "podman.sock",
+      "home/.local/share/containers/podman/machine/podman.sock",
+      "temporary/podman/podman-machine-default-api.sock",
+    ]
+  );
+}
+
+#[test]
+fn the_folders_are_those_of_the_variables_where_they_are_set() {
+  let own = |place: &str| place.starts_with("/r/") || place.starts_with("/h/") || place.starts_with("/t/");
+  let places = |variables: &[(&str, &str)]| -> Vec<String> {
+    usual_places(&Roots::of(&around(variables))).iter().map(|place| text(place).to_owned()).collect()
+  };
+  assert_eq!(places(&[("HOME", ""), ("TMPDIR", "")]), [DEFAULT_SOCKET, "/run/podman/podman.sock"]);
+  let all = places(&[("HOME", "/h"), ("XDG_RUNTIME_DIR", "/r"), ("TMPDIR", "/t")]);
+  assert_eq!(all.first().map(String::as_str), Some(DEFAULT_SOCKET));
+  // A folder for temporary files is everybody's but on macOS.
+  let temporary = all.iter().any(|place| place.starts_with("/t/"));
+  assert_eq!((temporary, all.len()), if cfg!(target_os = "macos") { (true, 11) } else { (false, 10) });
+  assert_eq!(all.iter().filter(|place| own(place)).count(), all.len() - 2);
+}
+
 #[tokio::test]
-async fn the_first_usual_place_that_listens_is_taken() {
-  let home = home(Some(NO_CONTEXT), &[]);
-  let runtime = TempDir::new().unwrap();
-  let surroundings = around(&[("HOME", text(home.path())), ("XDG_RUNTIME_DIR", text(runtime.path()))]);
-  // The machine's own engine, where there is one, comes first.
-  if listens(Path::new(DEFAULT_SOCKET)).await.is_ok() {
-    assert_eq!(found(&surroundings).await, DEFAULT_SOCKET);
-    return;
+async fn each_usual_place_is_taken_where_somebody_listens_and_nobody_does_before_it() {
+  let machine = TempDir::new().unwrap();
+  let folders = roots_in(machine.path());
+  let places = usual_places(&roots(&folders));
+  // From the last on: those before it do not exist, and those behind it listen too.
+  let mut listening = Vec::new();
+  for place in places.iter().rev() {
+    fs::create_dir_all(place.parent().unwrap()).unwrap();
+    listening.push(UnixListener::bind(place).unwrap());
+    assert_eq!(&first_that_listens(places.clone()).await.unwrap(), place);
+  }
+  // And with sockets before it that nobody listens on any more.
+  for (gone, next) in places.iter().zip(places.iter().skip(1)) {
+    drop(listening.pop());
+    assert!(gone.exists());
+    assert_eq!(&first_that_listens(places.clone()).await.unwrap(), next);
+  }
+}
+
+#[tokio::test]
+async fn where_nobody_listens_each_place_is_told_with_the_reason() {
+  let machine = TempDir::new().unwrap();
+  let folders = roots_in(machine.path());
+  let places = usual_places(&roots(&folders));
+  for place in &places {
+    fs::create_dir_all(place.parent().unwrap()).unwrap();
   }
   // A plain file, a socket that nobody listens on and a link that leads nowhere are passed over.
-  fs::write(runtime.path().join("docker.sock"), "").unwrap();
-  for folder in ["run", "desktop"] {
-    fs::create_dir_all(home.path().join(".docker").join(folder)).unwrap();
+  let [first, second, third, ..] = places.as_slice() else { panic!("{places:?}") };
+  fs::write(first, "").unwrap();
+  drop(UnixListener::bind(second).unwrap());
+  std::os::unix::fs::symlink("nowhere", third).unwrap();
+  let error = first_that_listens(places.clone()).await.unwrap_err();
+  assert_eq!(error.code(), ErrorCode::DockerUnavailable);
+  for (index, place) in places.iter().enumerate() {
+    let why = if index < 2 { "nothing listens on it" } else { "does not exist" };
+    let told = format!("{} ({why})", place.display());
+    assert!(error.message().contains(&told), "{told}: {}", error.message());
   }
-  drop(UnixListener::bind(home.path().join(".docker/run/docker.sock")).unwrap());
-  std::os::unix::fs::symlink("nowhere", home.path().join(".docker/desktop/docker.sock")).unwrap();
-  let (code, message) = refused(&surroundings).await;
-  assert_eq!(code, ErrorCode::DockerUnavailable);
-  for (place, why) in [
-    (DEFAULT_SOCKET.to_owned(), "does not exist"),
-    (text(&runtime.path().join("docker.sock")).to_owned(), "nothing listens on it"),
-    (text(&home.path().join(".docker/run/docker.sock")).to_owned(), "nothing listens on it"),
-    (text(&home.path().join(".docker/desktop/docker.sock")).to_owned(), "does not exist"),
-    ("/run/podman/podman.sock".to_owned(), "does not exist"),
-  ] {
-    assert!(message.contains(&format!("{place} ({why})")), "{place}: {message}");
+}
+
+#[tokio::test]
+async fn a_place_is_looked_for_where_nothing_was_named() {
+  // With the context that is no context it is not an error, whatever listens on this machine.
+  let home = home(Some(NO_CONTEXT), &[]);
+  let surroundings = around(&[("HOME", text(home.path()))]);
+  let places = usual_places(&Roots::of(&surroundings));
+  match first_that_listens(places).await {
+    Ok(path) => assert_eq!(found(&surroundings).await, text(&path)),
+    Err(error) => assert_eq!(refused(&surroundings).await, (error.code(), error.message().to_owned())),
   }
-  fs::create_dir_all(home.path().join(".config/colima/default")).unwrap();
-  let colima = home.path().join(".config/colima/default/docker.sock");
-  let _listening = UnixListener::bind(&colima).unwrap();
-  assert_eq!(found(&surroundings).await, text(&colima));
 }
