@@ -11,9 +11,9 @@ import { socketPath } from './live.mjs'
 const HEAD_END = '\r\n\r\n'
 
 /**
- * Starts one. A rule is `{ method, path, status, message, body, before, after, upstream }`: `method` (if any) and `path` (a
- * pattern, without version) say which requests it is for; it refuses them with `status` and `message`, lets `body` change the
- * parsed JSON of the reply, waits for `before` until the engine gets them, which it does not where that is `false`, and for
+ * Starts one. A rule is `{ method, path, status, message, body, head, before, after, upstream }`: `method` (if any) and `path`
+ * (a pattern, without version) say which requests it is for; it refuses them with `status` and `message`, lets `body` change the
+ * parsed JSON of the reply, or `head` the text of its head, waits for `before` until the engine gets them, which it does not where that is `false`, and for
  * `after` until the client gets the reply (`(path, method)` both), or passes what the client sends on a raw stream through
  * `upstream()`. Resolves to
  * `{ socketPath, log, streams, close }`: `log` has `METHOD path` of every request, `streams` the raw streams that are open.
@@ -85,6 +85,7 @@ async function answer(proxy, socket, head, rest) {
     socket.on('close', () => proxy.streams.delete(socket))
   }
   if (rule?.body) void alter(engine, rule.body, socket)
+  else if (rule?.head) readHead(engine, (head, rest) => passOn(engine, rule.head(head), rest, socket))
   else if (rule?.after) engine.once('data', first => void delay(engine, first, rule.after(bare, method), socket))
   else engine.pipe(socket)
 }
@@ -93,6 +94,11 @@ async function delay(engine, first, until, socket) {
   engine.pause()
   await until
   socket.write(first)
+  engine.pipe(socket)
+}
+
+function passOn(engine, head, rest, socket) {
+  socket.write(Buffer.concat([Buffer.from(head + HEAD_END, 'latin1'), rest]))
   engine.pipe(socket)
 }
 
