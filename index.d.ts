@@ -275,7 +275,9 @@ export interface EnvironmentOptions {
   /** Names of the application's own tools that may run. They run in its process, in no jail. Default none. */
   declaredTools?: string[]
   /**
-   * Whose leases `sweep` looks after; the same for processes that share a lease store. Default random for each process.
+   * Whose leases `sweep` looks after; the same for processes that share a lease store, and another one for processes with
+   * another lease store on the same engine: a sweep takes what no lease of its own store has for left over, once its maker
+   * has ended. Default random for each environment.
    */
   ownerId?: string
   /** The engine: a client of this package, or any object of this shape. Default a client for `socketPath`. */
@@ -420,7 +422,7 @@ export interface SweepReport {
   removedImages: string[]
   /** Names of removed volumes: of supervisors of other versions of this package, which no container had. */
   removedVolumes: string[]
-  /** Names of temporary files that were removed from the snapshot store's directory: left by processes that died. */
+  /** Names of temporary files that were removed from the directories of the stores: left by processes that died. */
   removedFiles: string[]
   /** What should have been removed and could not be, with the reason; the next sweep tries again. */
   failures: string[]
@@ -441,10 +443,15 @@ export interface SandboxEnvironment extends AsyncDisposableLike {
   /**
    * Ends this owner's expired leases and removes what it has on the engine that belongs to no run. Never another owner's or
    * another environment's, nor what a live process may be about to put on record: what a process of this host made that has
-   * ended is removed at once; where that cannot be told, after two minutes.
+   * ended is removed at once; where that cannot be told, two minutes after it was made, by the engine's clock. What this
+   * environment is making itself is not touched. Rejects where the lease store cannot list its leases; what else fails is
+   * in the report.
    */
   sweep(options?: { signal?: Signal }): Promise<SweepReport>
-  /** Lets go of the engine and empties the pool. Runs that are held stay as they are. */
+  /**
+   * Lets go of the engine and empties the pool. Operations under way end, and runs that are held are handed back: their
+   * sessions can do nothing more, their containers stay, and whoever acquires them next goes on in those.
+   */
   close(): Promise<void>
 }
 
@@ -993,7 +1000,7 @@ export type SandboxEvent =
 export interface LeaseHolder {
   /** Random for each acquire. */
   id: string
-  /** The machine; empty where it has no id. */
+  /** The machine, and the namespaces that `pid` and `startTime` are of; empty where they are not known. */
   hostId: string
   /** The machine's boot; empty where it is not known. */
   bootId: string
@@ -1019,7 +1026,7 @@ export interface LeaseRecord {
   fingerprint: string
   /** Whose `sweep` looks after it. */
   ownerId: string
-  /** Its container's id. */
+  /** Its container's id; empty while a lost one is being restored. */
   containerId: string
   /** Its container's name, a hash of the run. */
   containerName: string

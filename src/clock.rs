@@ -7,6 +7,11 @@ pub fn since_1970() -> Duration {
   SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
+/// Whole seconds since 1970, as engines have them.
+pub fn now_seconds() -> i64 {
+  i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX)
+}
+
 /// Milliseconds since 1970, as lease records have them.
 pub fn now_ms() -> u64 {
   u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX)

@@ -5,7 +5,8 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { createFileLeaseStore, createFileSnapshotStore } from '../../index.js'
-import { BUSYBOX, codeOf, engine, eventually, lab, runProgram, swept } from '../support/live.mjs'
+import { behindProxy } from '../support/engine-proxy.mjs'
+import { BUSYBOX, codeOf, engine, eventually, failureOf, lab, runProgram, swept } from '../support/live.mjs'
 import { temporaryDirectory } from '../support/stores.mjs'
 
 const { client, containers, environment, leavesNothing, ownerId } = lab()
@@ -18,9 +19,9 @@ const names = async () => (await containers()).map(({ Names }) => Names[0].slice
 
 /**
  * A host process with an environment of this owner: `begins` and what it does then is JavaScript. It goes on until `end`,
- * which resolves to what it printed.
+ * which resolves to what it printed. `within` runs it.
  */
-function host(program, directory) {
+function host(program, directory, within) {
   const given = directory
     ? `{ ...options, leaseStore: api.createFileLeaseStore({ directory: ${JSON.stringify(directory)} }),
          snapshotStore: api.createFileSnapshotStore({ directory: ${JSON.stringify(directory)} }) }`
@@ -36,7 +37,7 @@ function host(program, directory) {
   let ready
   const isReady = new Promise(resolve => (ready = resolve))
   const started = (child, text) => text.includes('ready\n') && ready(child)
-  const ended = runProgram(ownerId, source, { started, timeoutMs: 60_000 })
+  const ended = runProgram(ownerId, source, { started, timeoutMs: 60_000, within })
   return {
     ready: () => Promise.race([isReady, ended.then(end => assert.fail(`it ended: ${JSON.stringify(end)}`))]),
     ended,
@@ -124,6 +125,68 @@ test('another environment of this process with leases of its own is left alone, 
   assert.match(Config.Labels['zhivex.sandbox.maker'], /^([0-9a-f]{16}:){2}\d+:\d+:\d+$/)
   await session.release({ status: 'completed' })
   await Promise.all([one.close(), other.close()])
+})
+
+test('a holder in another namespace of process ids is none that has ended, to an acquire and to a sweep', async () => {
+  const directory = join(root, 'namespaces')
+  const holder = host(
+    `const session = await owner.acquire({ runId: 'r' })
+     await session.writeFile('f', 'x')
+     console.log('ready')
+     while (!stopped()) await pause(20)
+     console.log((await session.readFile('f', { encoding: 'utf8' })).contents)
+     await session.release({ status: 'completed' })`,
+    directory,
+    ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc'],
+  )
+  await holder.ready()
+  // With its stores, and with others, to which only the label of its container says that it lives.
+  const [sharing, apart] = [environment(stores(directory)), environment()]
+  try {
+    assert.equal((await failureOf(sharing.acquire({ runId: 'r' }))).name, 'ConflictError')
+    assert.deepEqual([await sharing.sweep(), await apart.sweep()], [swept(), swept()])
+  } finally {
+    assert.equal(await holder.end(), 'ready\nx\n')
+    await Promise.all([sharing.close(), apart.close()])
+  }
+})
+
+test('how old a container is the clock of its engine tells, which may be minutes behind', async () => {
+  const owner = environment()
+  const session = await owner.acquire({ runId: randomUUID() })
+  const [{ Names, Labels }] = await containers()
+  await session.release({ status: 'completed' })
+  // As another host makes it, that has not put it on record yet.
+  const maker = `${'0'.repeat(16)}:${'0'.repeat(16)}:1:1:1`
+  const name = Names[0].slice(1)
+  const { Id } = await engine('POST', `/containers/create?name=${name}`, {
+    Image: BUSYBOX,
+    Cmd: ['sleep', '309'],
+    Labels: { ...Labels, 'zhivex.sandbox.maker': maker },
+    HostConfig: { NetworkMode: 'none' },
+  })
+  const minutesBehind = head =>
+    head.replace(/^Date: (.*)$/im, (_, date) => `Date: ${new Date(Date.parse(date) - 300_000).toUTCString()}`)
+  const clock = { path: /^\/_ping/, head: minutesBehind }
+  const list = {
+    path: /^\/containers\/json/,
+    body: found => found.map(one => ({ ...one, Created: one.Created - 300 })),
+  }
+  const sweep = rules =>
+    behindProxy(rules, async ({ socketPath }) => {
+      const sweeping = environment({ socketPath })
+      const report = await sweeping.sweep()
+      await sweeping.close()
+      return report
+    })
+  try {
+    assert.deepEqual(await sweep([clock, list]), swept())
+    // By the same clock it is five minutes old.
+    assert.deepEqual(await sweep([list]), swept({ removedContainers: [name] }))
+  } finally {
+    await client.removeContainer(Id).catch(() => undefined)
+    await owner.close()
+  }
 })
 
 test('a container of an image with our labels is nobody`s, whatever it is called', async () => {

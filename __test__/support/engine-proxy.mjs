@@ -13,9 +13,10 @@ const HEAD_END = '\r\n\r\n'
 const LENGTH = /^content-length: */i
 
 /**
- * Starts one. A rule is `{ method, path, status, message, request, body, before, after, upstream }`: `method` (if any) and
- * `path` (a pattern, without version) say which requests it is for; it refuses them with `status` and `message`, lets `request`
- * change the parsed JSON of what is asked and `body` that of the reply, waits for `before` until the engine gets them, which it does not where that is `false`, and for
+ * Starts one. A rule is `{ method, path, status, message, request, body, head, before, after, upstream }`: `method` (if any)
+ * and `path` (a pattern, without version) say which requests it is for; it refuses them with `status` and `message`, lets
+ * `request` change the parsed JSON of what is asked, `body` that of the reply and `head` the text of the reply's head, waits for
+ * `before` until the engine gets them, which it does not where that is `false`, and for
  * `after` until the client gets the reply (`(path, method)` both), or passes what the client sends on a raw stream through
  * `upstream()`. Resolves to
  * `{ socketPath, log, streams, close }`: `log` has `METHOD path` of every request, `streams` the raw streams that are open.
@@ -92,6 +93,7 @@ async function answer(proxy, socket, head, rest) {
     socket.on('close', () => proxy.streams.delete(socket))
   }
   if (rule?.body) void alter(engine, rule.body, socket)
+  else if (rule?.head) readHead(engine, (head, rest) => passOn(engine, rule.head(head), rest, socket))
   else if (rule?.after) engine.once('data', first => void delay(engine, first, rule.after(bare, method), socket))
   else engine.pipe(socket)
 }
@@ -115,6 +117,11 @@ async function delay(engine, first, until, socket) {
   engine.pause()
   await until
   socket.write(first)
+  engine.pipe(socket)
+}
+
+function passOn(engine, head, rest, socket) {
+  socket.write(Buffer.concat([Buffer.from(head + HEAD_END, 'latin1'), rest]))
   engine.pipe(socket)
 }
 

@@ -184,16 +184,18 @@ const ENTRY = JSON.stringify(new URL('../../index.js', import.meta.url).href)
 /**
  * Runs an ES module in a process of its own, under the runtime of this one. It finds all that the package exports as
  * `api`, and an `environment` of that owner with its `options`. `started` is told the process, and each line it prints. Resolves to how it
- * ended; one that does not end by itself is killed, which `signal` tells.
+ * ended; one that does not end by itself is killed, which `signal` tells. `within` is a command that runs the process, with its
+ * arguments.
  */
-export function runProgram(ownerId, program, { started = () => undefined, timeoutMs = 30_000 } = {}) {
+export function runProgram(ownerId, program, { started = () => undefined, timeoutMs = 30_000, within = [] } = {}) {
   const options = { ...plainOptions(ownerId), workspace: { id: 'w' }, limits: { cpus: 2 } }
   const source = `import * as api from ${ENTRY}
     const options = ${JSON.stringify(options)}
     const environment = api.createDockerSandboxEnvironment(options)
     ${program}`
   const args = process.versions.bun ? ['-e', source] : ['--input-type=module', '-e', source]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  const [command, ...rest] = [...within, process.execPath, ...args]
+  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'pipe'] })
   const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
   const said = { stdout: '', stderr: '' }
   for (const stream of ['stdout', 'stderr']) {

@@ -4,16 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use http_body_util::BodyExt;
-use hyper::{HeaderMap, Method, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode, header};
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 use super::dialect::Dialect;
 use super::endpoint::Endpoint;
 use super::locate::Surroundings;
+use super::time::seconds_of_date;
 use super::transport::Transport;
 use super::version::ApiVersion;
 use crate::error::{Error, Result, fail, shown};
-use crate::limits::{MAX_PATH_BYTES, MAX_REPLY_BYTES};
+use crate::limits::{ENGINE_REQUEST_TIMEOUT, MAX_PATH_BYTES, MAX_REPLY_BYTES};
 
 /// Where the machine's own engine listens unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
@@ -82,6 +84,18 @@ impl Client {
   pub(super) async fn dialect(&self) -> Result<Dialect> {
     self.version().await?;
     self.0.dialect.get_or_try_init(|| async { Ok(Dialect::of(&self.ping().await?)) }).await.copied()
+  }
+
+  /// The time of day by the engine's clock, in seconds since 1970: its own replies say it. `None` where this one does not.
+  pub(super) async fn clock(&self) -> Result<Option<i64>> {
+    let ping = async {
+      self.version().await?;
+      self.ping().await
+    };
+    let Ok(headers) = timeout(ENGINE_REQUEST_TIMEOUT, ping).await else {
+      return Err(fail!(DockerUnavailable, "The Docker engine did not answer GET /_ping in time."));
+    };
+    Ok(headers?.get(header::DATE).and_then(|date| seconds_of_date(date.to_str().ok()?)))
   }
 
   /// `/_ping` says the newest version in a header; where it does not, `/version` says it in its body.

@@ -15,6 +15,7 @@ use super::model::{
 };
 use super::pull::Told;
 use crate::cancel::Cancel;
+use crate::clock::now_seconds;
 use crate::error::Result;
 pub use crate::stream::ByteStream;
 use crate::stream::frame::Channel;
@@ -135,6 +136,10 @@ pub trait Engine: Send + Sync {
   /// Whose API it speaks, where that can be known.
   async fn dialect(&self) -> Result<Dialect> {
     Ok(Dialect::Docker)
+  }
+  /// The time of day in seconds since 1970 by the clock that its times of creation are by, where the engine tells.
+  async fn time(&self) -> Result<i64> {
+    Ok(now_seconds())
   }
   /// What the engine is and can enforce.
   async fn info(&self) -> Result<EngineInfo>;

@@ -16,6 +16,7 @@ use super::model::{
 use super::pull::Told;
 use super::request::segment;
 use crate::cancel::Cancel;
+use crate::clock::now_seconds;
 use crate::error::{Result, fail};
 use crate::limits::{MAX_PATH_BYTES, REALPATH_TIMEOUT};
 
@@ -31,6 +32,10 @@ impl Engine for Client {
 
   async fn dialect(&self) -> Result<Dialect> {
     self.dialect().await
+  }
+
+  async fn time(&self) -> Result<i64> {
+    Ok(self.clock().await?.unwrap_or_else(now_seconds))
   }
 
   async fn info(&self) -> Result<EngineInfo> {

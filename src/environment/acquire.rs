@@ -7,11 +7,11 @@ use super::carrier::{Carrier, is_of_transport};
 use super::claim::Claim;
 use super::connect::{Connected, carrier_of, take_over_container};
 use super::core::Core;
-use super::create::{Contents, NewContainer, Run, create_container, nonce, remove_ours};
+use super::create::{Contents, NewContainer, Run, create_container, nonce};
 use super::event::{How, Kind, Resource, millis};
 use super::heartbeat::beating;
 use super::host::Previous;
-use super::network::bridge;
+use super::leftovers;
 use super::pool;
 use super::release::claim_and_remove;
 use super::session::Session;
@@ -71,6 +71,7 @@ async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
   match found {
     None => start(core, run, cancel).await,
     Some(record) if status::is_terminal(&record.status) => {
+      check_same(core, &record)?;
       if !cancel.guard(WHAT, is_free(core, &record)).await? {
         return Err(held(&record.run_id));
       }
@@ -83,12 +84,14 @@ async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
 }
 
 async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Session, How)> {
-  let (mut made, claim, how) = match pool::take(core, run, cancel).await? {
-    Some((made, claim)) => (made, claim, How::Pooled),
+  // No sweep removes one that waited in the pool.
+  let (mut made, claim, how, _making) = match pool::take(core, run, cancel).await? {
+    Some((made, claim)) => (made, claim, How::Pooled, None),
     None => {
       let claim = Claim::first(core, run.key)?;
+      let making = core.making.begin(nonce(claim.token()));
       let made = create_container(core, run, &claim, Contents::Seed, cancel).await?;
-      (made, claim, How::Started)
+      (made, claim, How::Started, Some(making))
     }
   };
   pool::fill(core);
@@ -124,23 +127,9 @@ async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Sessi
       Ok((Session::open(core, record, connected, made.instead), how))
     }
     Err(error) => {
-      made.discard(core, Some(run.id)).await;
-      forget(core, run, claim.token()).await;
+      leftovers::unmake(core, run, &made, &claim).await;
       Err(error)
     }
-  }
-}
-
-/// A store that failed may have written the record all the same. Another's has another token.
-async fn forget(core: &Core, run: Run<'_>, token: &str) {
-  let forgotten = async {
-    match core.leases.load(run.key).await? {
-      Some(record) if record.token == token => core.leases.remove(run.key, record.fence).await.map(drop),
-      _ => Ok(()),
-    }
-  };
-  if let Err(error) = forgotten.await {
-    core.events.left(Some(run.id), Resource::Lease, run.key, &error);
   }
 }
 
@@ -242,6 +231,10 @@ enum Running {
 }
 
 async fn running(core: &Core, record: &LeaseRecord) -> Result<Running> {
+  if record.container_id.is_empty() {
+    // A restore did not get to its end.
+    return Ok(Running::Lost("is gone"));
+  }
   let found = match core.engine.inspect_container(&record.container_id).await {
     Ok(found) if found.state.running => found,
     Ok(_ended) => return Ok(Running::Lost("is gone")),
@@ -294,8 +287,10 @@ async fn restore(
     Found::Older(taken) => return Err(give_up_work(core, record, why, taken).await),
   };
   // The snapshot stays current until the new container is on record: whatever ends this, the next acquire can try again.
-  let record = take_over(core, record).await?;
-  let made = beating(core, &record, rebuild(core, &record, tar, cancel)).await;
+  // Until then there is none on record, so that nobody else goes on in one that is about to be removed.
+  let lost = record.container_id.clone();
+  let record = take_over(core, LeaseRecord { container_id: String::new(), ..record }).await?;
+  let made = beating(core, &record, rebuild(core, &record, &lost, tar, cancel)).await;
   let mut made = match made {
     Ok(made) => made,
     Err(error) => {
@@ -310,7 +305,7 @@ async fn restore(
       Ok((Session::open(core, record, connected, made.instead), How::Restored))
     }
     Err(error) => {
-      made.discard(core, Some(&record.run_id)).await;
+      let record = leftovers::unmake_restored(core, record, &made).await;
       give_up(core, record).await;
       Err(error)
     }
@@ -343,18 +338,23 @@ async fn give_up_work(core: &Core, record: LeaseRecord, why: &str, taken: u64) -
 async fn rebuild(
   core: &Core,
   record: &LeaseRecord,
+  lost: &str,
   tar: ByteStream,
   cancel: &Cancel,
 ) -> Result<NewContainer> {
-  core.engine.remove_container(&record.container_id).await.or_else(Error::unless_gone)?;
+  if !lost.is_empty() {
+    core.engine.remove_container(lost).await.or_else(Error::unless_gone)?;
+  }
   if let Some(id) = &record.network_id {
     core.engine.remove_network(id).await.or_else(Error::unless_gone)?;
   }
-  // One that an earlier attempt made before its process died.
-  remove_ours(core, Some(&record.run_id), &record.container_name, &record.token).await;
-  bridge::remove_ours(core, Some(&record.run_id), &nonce(&record.token)).await;
+  // What an earlier attempt made before its process died.
+  let claim = Claim::of(core, record);
+  if !leftovers::remove_all(core, &record.run_id, &record.container_name, &claim).await? {
+    return Err(held(&record.run_id));
+  }
   let run = Run { key: &record.key, id: &record.run_id };
-  create_container(core, run, &Claim::of(core, record), Contents::Snapshot(tar), cancel).await
+  create_container(core, run, &claim, Contents::Snapshot(tar), cancel).await
 }
 
 async fn put_on_record(core: &Core, record: &LeaseRecord, made: &NewContainer) -> Result<LeaseRecord> {
@@ -375,9 +375,14 @@ fn check_same(core: &Core, record: &LeaseRecord) -> Result<()> {
     ["environment id", "workspace id", "manifest fingerprint"].into_iter().zip(now).zip(then)
   {
     if now != then {
+      let advice = if status::is_terminal(&record.status) {
+        "It has ended; what is left of it is removed by a sweep() of the environment that started it. Until then, start a run with another id."
+      } else {
+        "Resume it with the environment that started it, or start a new run."
+      };
       return Err(fail!(
         Conflict,
-        "Run {} was started with another {what} ({then}, now {now}). Resume it with the environment that started it, or start a new run.",
+        "Run {} was started with another {what} ({then}, now {now}). {advice}",
         record.run_id
       ));
     }

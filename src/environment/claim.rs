@@ -26,13 +26,16 @@ pub struct Claim {
   key: Arc<OnceLock<String>>,
   token: String,
   fence: u64,
+  /// The lease is in the store, and whoever takes the run over keeps its token.
+  is_shared: bool,
 }
 
 impl Claim {
   /// To the lease that this holder wrote.
   pub fn of(core: &Core, record: &LeaseRecord) -> Self {
     let key = Arc::new(OnceLock::from(record.key.clone()));
-    Self { leases: Arc::clone(&core.leases), key, token: record.token.clone(), fence: record.fence }
+    let leases = Arc::clone(&core.leases);
+    Self { leases, key, token: record.token.clone(), fence: record.fence, is_shared: true }
   }
 
   /// To a run's first lease, which is yet to be written.
@@ -45,7 +48,8 @@ impl Claim {
   /// To the first lease of a run that is yet to come: of a container that waits for one.
   pub fn unbound(core: &Core) -> Result<Self> {
     let leases = Arc::clone(&core.leases);
-    Ok(Self { leases, key: Arc::default(), token: random::hex::<32>()?, fence: first_fence()? })
+    let (key, token) = (Arc::default(), random::hex::<32>()?);
+    Ok(Self { leases, key, token, fence: first_fence()?, is_shared: false })
   }
 
   /// The lease of this key it is, for all clones too. Nothing changes where there was one.
@@ -73,6 +77,12 @@ impl Claim {
     let Some(key) = self.key.get() else { return Ok(None) };
     let found = self.leases.load(key).await?;
     Ok(found.filter(|record| record.fence == self.fence && record.token == self.token))
+  }
+
+  /// False where what carries this token may be another holder's. The token of a lease that is yet to be written nobody else
+  /// has.
+  pub async fn has_token(&self) -> Result<bool> {
+    if self.is_shared { self.is_held().await } else { Ok(true) }
   }
 
   /// False where the lease is another holder's or is gone.

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::carrier::Residency;
 use super::event::{Events, Kind, millis};
 use super::host::{Host, OpenMark};
+use super::making::Making;
 use super::manifest::manifest;
 use super::network;
 use super::options::{Assurance, Options};
@@ -70,6 +71,8 @@ pub struct Core {
   pub proxy: Option<Proxy>,
   /// Containers that wait for a run.
   pub pool: Pool,
+  /// What is made for runs that are not on record yet.
+  pub making: Making,
   /// A turn for each container that is started.
   pub starts: Semaphore,
   closing: AtomicBool,
@@ -106,6 +109,7 @@ impl Core {
       residency: Residency::default(),
       proxy,
       pool: Pool::default(),
+      making: Making::default(),
       starts: Semaphore::new(MAX_STARTS),
       closing: AtomicBool::new(false),
       manifest,

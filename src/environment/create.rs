@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 
+use super::acquire::held;
 use super::carrier::{self, Carrier, Choice};
 use super::claim::Claim;
 use super::connect::{Connected, connect};
 use super::core::Core;
 use super::event::Resource;
+use super::leftovers;
 use super::network::bridge;
 use super::seed::seed_archive;
 use super::spec::{self, Identity};
@@ -200,8 +202,14 @@ impl Attempt<'_> {
       Ok(id) => Ok(id),
       Err(error) => {
         // A container may exist all the same: the reply may have been lost.
-        remove_ours(self.core, self.run_id(), name, self.claim.token()).await;
-        Err(taken(error, name))
+        match leftovers::remove_container(self.core, name, self.claim).await {
+          Ok(true) => Err(taken(error, name)),
+          Ok(false) => Err(held(self.run_id().unwrap_or_default())),
+          Err(left) => {
+            self.core.events.left(self.run_id(), Resource::Container, name, &left);
+            Err(taken(error, name))
+          }
+        }
       }
     }
   }
@@ -281,24 +289,12 @@ pub async fn discard(core: &Core, run: Option<&str>, id: &str) {
   }
 }
 
-/// Removes the container of this name if it is the one that we tried to make.
-pub async fn remove_ours(core: &Core, run: Option<&str>, name: &str, token: &str) {
-  let found = match core.engine.inspect_container(name).await {
-    Ok(found) => found,
-    Err(error) => return core.events.left(run, Resource::Container, name, &error),
-  };
-  let labels = found.config.labels.unwrap_or_default();
-  if labels.get(spec::LABEL_NONCE).is_some_and(|found| *found == nonce(token)) {
-    discard(core, run, &found.id).await;
-  }
-}
-
 /// The engine's refusal to give a name a second time, as what it means.
 pub fn taken(error: Error, name: &str) -> Error {
   if error.code() != crate::error::ErrorCode::Conflict {
     return error;
   }
   error.context(format_args!(
-    "This run has a container ({name}) and no lease in this lease store: another process works on it, or one ended without releasing it. Use the lease store of that process, or sweep() with its ownerId"
+    "This run has a container ({name}) and no lease in this lease store: another process has it in another lease store, or one ended before it could put it on record. Use the lease store of that process; where that is gone, sweep() with its ownerId removes the container, once the process has ended or after two minutes"
   ))
 }

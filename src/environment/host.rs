@@ -1,5 +1,5 @@
 //! Who this process is, and whether another holder still lives: boot id, process id and start time together, since a
-//! process id alone is used again.
+//! process id alone is used again, and only where it means the same process to both.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +38,7 @@ pub enum Previous {
 /// This process, as a holder of leases, and one environment of it, as a maker of containers.
 #[derive(Clone, Debug)]
 pub struct Host {
+  /// The machine and the namespaces that process ids and start times are of; empty where they are not known.
   host_id: String,
   boot_id: String,
   pid: u32,
@@ -74,14 +75,10 @@ impl Host {
   /// Reads what the system says of this process, for a new environment of it.
   pub fn current() -> Self {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    let read =
-      |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
     let pid = std::process::id();
     Self {
-      // Without a machine id (not Linux, a bare container) nothing is known of processes elsewhere: they are taken
-      // for alive until they are silent.
-      host_id: read("/etc/machine-id"),
-      boot_id: read("/proc/sys/kernel/random/boot_id"),
+      host_id: host_id().unwrap_or_default(),
+      boot_id: read("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
       pid,
       start_time: start_time(pid).unwrap_or(0),
       environment: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -126,8 +123,15 @@ impl Host {
     let ([host, boot, pid, start, _] | [host, boot, pid, start]) = parts.as_slice() else {
       return Maker::Unknown;
     };
-    if self.is_unknown() || *host != short_hash(&self.host_id) {
+    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { return Maker::Unknown };
+    if self.is_unknown() || *boot != short_hash(&self.boot_id) {
       return Maker::Unknown;
+    }
+    if *host != short_hash(&self.host_id) {
+      // Earlier versions named the machine alone: enough to know a process that is there, not one that is gone.
+      let machine = self.host_id.split(' ').next().unwrap_or_default();
+      let is_there = *host == short_hash(machine) && has_ended(pid, start) == Some(false);
+      return if is_there { Maker::Alive } else { Maker::Unknown };
     }
     let same = label.strip_prefix(&self.process()).filter(|rest| rest.is_empty() || rest.starts_with(':'));
     if let Some(environment) = same {
@@ -135,11 +139,11 @@ impl Host {
       let other = number.is_some_and(|number| number != self.environment && open().contains(&number));
       return if other { Maker::Alive } else { Maker::Unknown };
     }
-    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { return Maker::Unknown };
-    if *boot == short_hash(&self.boot_id) && start_time(pid) == Some(start) {
-      return Maker::Alive;
+    match has_ended(pid, start) {
+      Some(true) => Maker::Dead,
+      Some(false) => Maker::Alive,
+      None => Maker::Unknown,
     }
-    Maker::Dead
   }
 
   fn is_unknown(&self) -> bool {
@@ -162,12 +166,42 @@ impl Host {
     }
   }
 
-  /// Only processes of the same boot of the same host can be looked up.
+  /// Only processes of the same boot of the same host can be looked up. Another boot is no proof: machines that were made of
+  /// one image may have one machine id, and whoever was there before a boot is silent anyway.
   fn is_dead(&self, holder: &Holder) -> bool {
-    if self.is_unknown() || self.host_id != holder.host_id {
-      return false;
-    }
-    holder.boot_id != self.boot_id || start_time(holder.pid) != Some(holder.start_time)
+    let here = !self.is_unknown() && (&self.host_id, &self.boot_id) == (&holder.host_id, &holder.boot_id);
+    here && has_ended(holder.pid, holder.start_time) == Some(true)
+  }
+}
+
+fn read(path: &str) -> Option<String> {
+  let text = std::fs::read_to_string(path).ok()?.trim().to_owned();
+  (!text.is_empty()).then_some(text)
+}
+
+/// Containers of one image may have one machine id, and process 7 of one is not process 7 of another: the namespaces belong
+/// to it. Without a machine id (not Linux, a bare container), or where `/proc` is of another namespace, nothing is known of
+/// processes elsewhere: they are taken for alive until they are silent.
+fn host_id() -> Option<String> {
+  let namespace = |name: &str| {
+    let link = std::fs::read_link(format!("/proc/self/ns/{name}")).ok()?;
+    Some(link.to_str()?.to_owned())
+  };
+  let own = std::fs::read_link("/proc/self").ok()?;
+  if own.to_str() != Some(std::process::id().to_string().as_str()) {
+    return None;
+  }
+  // Kernels before 5.6 have no namespaces of time.
+  let time = namespace("time").unwrap_or_default();
+  Some(format!("{} {} {time}", read("/etc/machine-id")?, namespace("pid")?))
+}
+
+/// Whether the process with this id and start time has ended; `None` where nobody can tell: `/proc` may be mounted so that it
+/// shows no other user's processes (`hidepid`), and then not process 1 either.
+fn has_ended(pid: u32, start: u64) -> Option<bool> {
+  match start_time(pid) {
+    Some(found) => Some(found != start),
+    None => start_time(1).map(|_seen| true),
   }
 }
 
@@ -202,12 +236,36 @@ mod tests {
     let reused_pid = Holder { start_time: mine.start_time + 1, ..mine.clone() };
     assert!(host.is_free(Some(&reused_pid), now));
     assert_eq!(host.previous(Some(&reused_pid)), Previous::Dead);
-    let before_reboot = Holder { boot_id: "older".into(), ..mine.clone() };
-    assert!(host.is_free(Some(&before_reboot), now));
+    // Of a machine with the same id, for all that anybody knows.
+    let another_boot = Holder { boot_id: "other".into(), ..reused_pid.clone() };
+    assert!(!host.is_free(Some(&another_boot), now));
+    assert_eq!(host.previous(Some(&another_boot)), Previous::Silent);
+    assert!(host.is_free(Some(&Holder { heartbeat_at: now - 20_001, ..another_boot }), now));
     let elsewhere = Holder { host_id: "other".into(), pid: u32::MAX, ..mine.clone() };
     assert!(!host.is_free(Some(&elsewhere), now));
     let ahead = Holder { heartbeat_at: now + 3_600_000, ..mine };
     assert!(!host.is_free(Some(&ahead), now));
+  }
+
+  #[test]
+  fn a_host_is_a_machine_and_the_namespaces_of_its_processes() {
+    let host_id = host_id().unwrap();
+    let (machine, namespaces) = host_id.split_once(' ').unwrap();
+    assert_eq!(machine, read("/etc/machine-id").unwrap());
+    let link =
+      |name| std::fs::read_link(format!("/proc/self/ns/{name}")).map(|link| link.display().to_string());
+    assert_eq!(namespaces, format!("{} {}", link("pid").unwrap(), link("time").unwrap_or_default()));
+    // Earlier versions had the machine's id alone on record, which says nothing of what a process id means.
+    let host = Host::current();
+    let mine = host.holder().unwrap();
+    let gone = Holder { pid: u32::MAX, ..mine };
+    assert_eq!(host.previous(Some(&gone)), Previous::Dead);
+    let of_earlier = Holder { host_id: machine.to_owned(), ..gone };
+    assert_eq!(host.previous(Some(&of_earlier)), Previous::Silent);
+    let maker = |host_id: &str, pid| Host { host_id: host_id.to_owned(), pid, ..host.clone() }.maker();
+    assert_eq!(host.maker_state(&maker(&host.host_id, u32::MAX)), Maker::Dead);
+    assert_eq!(host.maker_state(&maker(machine, u32::MAX)), Maker::Unknown);
+    assert_eq!(host.maker_state(&maker(machine, host.pid)), Maker::Alive);
   }
 
   #[test]
@@ -235,8 +293,8 @@ mod tests {
     let reused_pid = Host { start_time: host.start_time + 1, ..host.clone() };
     assert_eq!(host.maker_state(&reused_pid.maker()), Maker::Dead);
     assert_eq!(host.maker_state(&other.maker()), Maker::Dead);
-    let before_reboot = Host { boot_id: "older".into(), ..host.clone() };
-    assert_eq!(host.maker_state(&before_reboot.maker()), Maker::Dead);
+    let another_boot = Host { boot_id: "other".into(), ..other.clone() };
+    assert_eq!(host.maker_state(&another_boot.maker()), Maker::Unknown);
     let elsewhere = Host { host_id: "other".into(), ..host.clone() };
     assert_eq!(host.maker_state(&elsewhere.maker()), Maker::Unknown);
     assert_eq!(Host { host_id: String::new(), ..host.clone() }.maker(), "");

@@ -19,6 +19,8 @@ mod fetch;
 mod heartbeat;
 mod host;
 mod images;
+mod leftovers;
+mod making;
 pub mod manifest;
 pub mod network;
 mod observe;

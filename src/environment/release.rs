@@ -8,11 +8,10 @@ use super::acquire::held;
 use super::checkpoint;
 use super::claim::Claim;
 use super::core::Core;
-use super::create::{nonce, remove_ours};
 use super::event::{Resource, Undone};
 use super::heartbeat::{beating, beating_session};
 use super::images;
-use super::network::bridge;
+use super::leftovers;
 use super::session::Session;
 use super::status;
 use crate::cancel::Cancel;
@@ -55,18 +54,22 @@ pub async fn release(session: &Session, status: &str) -> Result<Ended, Failed> {
   session.running().close();
   let used = session.end_network().await;
   session.record().lock().await.network_used = used;
-  let Some(found) = session.lease().await.map_err(|error| Undone::Lease.because(error))? else {
+  let found = session.lease().await;
+  if matches!(found, Ok(None)) {
     // Somebody else holds the run, or it is gone: nothing here is ours any more.
     let _drained = timeout(DRAIN_TIMEOUT, session.running().wait()).await;
     session.lost_lease();
     return Ok(Ended::Lost);
-  };
+  }
   let core = session.core();
   let _drained = beating_session(session, timeout(DRAIN_TIMEOUT, session.running().wait())).await;
   if status::is_terminal(status) {
     let mut record = session.record().lock().await;
-    // What others wrote into it is theirs.
-    record.extra = found.extra;
+    // What others wrote into it is theirs. A store that failed just now is asked again by what comes next, which compares
+    // fences too: nothing would come after a release that ends here.
+    if let Ok(Some(found)) = found {
+      record.extra = found.extra;
+    }
     record.status = status.to_owned();
     match remove_everything(core, &mut record).await {
       Ok(()) => Ok(Ended::Removed),
@@ -120,7 +123,7 @@ async fn keep(session: &Session, status: &str) -> Result<Ended, Failed> {
 /// removed, where somebody else has the lease by now.
 pub async fn remove_everything(core: &Core, record: &mut LeaseRecord) -> Result<()> {
   if !status::is_terminal(&record.status) {
-    "failed".clone_into(&mut record.status);
+    status::FAILED.clone_into(&mut record.status);
   }
   // First of all it is on record that this run has ended; a new holder finishes it instead of resuming it.
   match core.leases.save(record, Some(record.fence)).await {
@@ -161,14 +164,22 @@ pub async fn claim_and_remove(core: &Core, mut record: LeaseRecord) -> Result<()
   if !core.leases.save(&record, Some(fence)).await? {
     return Err(held(&record.run_id));
   }
-  remove_ours(core, Some(&record.run_id), &record.container_name, &record.token).await;
-  bridge::remove_ours(core, Some(&record.run_id), &nonce(&record.token)).await;
-  remove_everything(core, &mut record).await
+  let claim = Claim::of(core, &record);
+  match leftovers::remove_all(core, &record.run_id, &record.container_name, &claim).await {
+    Ok(true) => remove_everything(core, &mut record).await,
+    Ok(false) => Err(held(&record.run_id)),
+    Err(error) => {
+      let_go(core, &mut record).await;
+      Err(error)
+    }
+  }
 }
 
 async fn remove_resources(core: &Core, record: &LeaseRecord) -> Result<()> {
-  let container = core.engine.remove_container(&record.container_id).await;
-  tell_left(core, record, Resource::Container, &record.container_id, container)?;
+  if !record.container_id.is_empty() {
+    let container = core.engine.remove_container(&record.container_id).await;
+    tell_left(core, record, Resource::Container, &record.container_id, container)?;
+  }
   if let Some(id) = &record.network_id {
     tell_left(core, record, Resource::Network, id, core.engine.remove_network(id).await)?;
   }

@@ -3,6 +3,9 @@
 /// While a session is open.
 pub const RUNNING: &str = "running";
 
+/// Of a run that was ended for its holder.
+pub const FAILED: &str = "failed";
+
 /// After these the run goes on later: container, snapshot and lease are kept.
 const KEEPING: [&str; 5] = ["queued", "running", "suspended", "waiting_approval", "cancel_requested"];
 

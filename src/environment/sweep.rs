@@ -23,12 +23,12 @@ use super::release::claim_and_remove;
 use super::silence::is_free;
 use super::spec;
 use super::status;
-use crate::clock::{now_ms, since_1970};
+use crate::clock::now_ms;
 use crate::error::{Error, ErrorCode, Result};
 use crate::store::lease::LeaseRecord;
 
 /// Something this young may belong to an acquire that has not saved its lease yet, unless its maker has ended.
-const SETTLING_SECONDS: u64 = 120;
+const SETTLING_SECONDS: i64 = 120;
 
 /// What a sweep did.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -44,30 +44,46 @@ pub struct SweepReport {
   pub removed_images: Vec<String>,
   /// Names of volumes that were removed: of the supervisors of other versions of this package.
   pub removed_volumes: Vec<String>,
-  /// Names of temporary files that were removed from the snapshot store's directory.
+  /// Names of temporary files that were removed from the directories of the stores.
   pub removed_files: Vec<String>,
   /// What should have been removed and could not be, with the reason.
   pub failures: Vec<String>,
+}
+
+impl SweepReport {
+  /// What one step cannot do keeps none of the others from what they can, nor the caller from what was done.
+  fn note(&mut self, what: &str, swept: Result<()>) {
+    if let Err(error) = swept {
+      self.failures.push(format!("{what}: {error}"));
+    }
+  }
 }
 
 /// Removes what this owner left. Never another owner's, another fingerprint's, or what a live lease holds.
 pub async fn sweep(core: &Core) -> Result<SweepReport> {
   core.check_open()?;
   let (mut report, begun) = (SweepReport::default(), Instant::now());
+  // Before the list, which may do the same without a word.
+  let collected = core.leases.collect().await.map(|names| report.removed_files.extend(names));
+  report.note("temporary files of the lease store", collected);
   for record in core.leases.list(&core.owner_id).await? {
     if record.fingerprint == core.fingerprint()? {
       look_at_lease(core, record, &mut report).await;
     }
   }
+  // Nothing is old by the clock of an engine that does not answer.
+  let now = core.engine.time().await.unwrap_or(0);
   // Containers first: a network or a volume is in use while one has it.
-  containers::sweep(core, &mut report).await?;
-  networks::sweep(core, &mut report).await?;
-  images::sweep(core, &mut report).await?;
-  volumes::sweep(core, &mut report).await;
-  match core.snapshots.collect().await {
-    Ok(names) => report.removed_files = names,
-    Err(error) => report.failures.push(format!("temporary files of the snapshot store: {error}")),
-  }
+  let swept = containers::sweep(core, now, &mut report).await;
+  report.note("containers", swept);
+  let swept = networks::sweep(core, now, &mut report).await;
+  report.note("networks", swept);
+  let swept = images::sweep(core, now, &mut report).await;
+  report.note("images", swept);
+  let swept = volumes::sweep(core, now, &mut report).await;
+  report.note("volumes", swept);
+  let collected = core.snapshots.collect().await.map(|names| report.removed_files.extend(names));
+  report.note("temporary files of the snapshot store", collected);
   core.events.emit(None, || Kind::Swept {
     expired_runs: report.expired_runs.len(),
     removed_containers: report.removed_containers.len(),
@@ -125,19 +141,15 @@ impl Labels<'_> {
   }
 }
 
-/// Whether nobody can be about to put something on record that this process made, at this time in seconds since 1970.
-/// `ends_itself`: it does not outlive its maker for long.
-fn is_abandoned(core: &Core, maker: &str, created: i64, ends_itself: bool) -> bool {
+/// Whether nobody can be about to put something on record that this process made, at this time in seconds since 1970 by the
+/// engine's clock, which is another than ours. `ends_itself`: it does not outlive its maker for long.
+fn is_abandoned(core: &Core, now: i64, maker: &str, created: i64, ends_itself: bool) -> bool {
   match core.host.maker_state(maker) {
     Maker::Dead => true,
     // Its lease may be in a store of its own; it sweeps for itself.
     Maker::Alive => false,
-    Maker::Unknown => !ends_itself && age(created) >= SETTLING_SECONDS,
+    Maker::Unknown => !ends_itself && now.saturating_sub(created) >= SETTLING_SECONDS,
   }
-}
-
-fn age(created: i64) -> u64 {
-  since_1970().as_secs().saturating_sub(u64::try_from(created).unwrap_or(0))
 }
 
 /// Notes what a removal came to. What is gone already was not removed by us, and what is in use by now is left.

@@ -158,6 +158,10 @@ pub trait LeaseStore: Send + Sync {
   async fn remove(&self, key: &str, expected: u64) -> Result<bool>;
   /// All records of an owner.
   async fn list(&self, owner_id: &str) -> Result<Vec<LeaseRecord>>;
+  /// Removes what processes left that died while they wrote; their names. None where there can be nothing of that kind.
+  async fn collect(&self) -> Result<Vec<String>> {
+    Ok(Vec::new())
+  }
 }
 
 /// Records in memory: for one process, gone with it.

@@ -9,7 +9,6 @@ use tokio::time::{Instant, sleep};
 
 use super::embedded::{Binary, by_digest};
 use crate::archive::{ArchiveLimits, EntryPath, Owner, PackEntry, PackOptions, SymlinkRule, pack};
-use crate::clock::since_1970;
 use crate::docker::Engine;
 use crate::docker::client::Client;
 use crate::docker::model::{ContainerSpec, ListedContainer};
@@ -209,7 +208,7 @@ impl Filler<'_> {
           Some((id, since)) if id == found.id => since,
           _ => Instant::now(),
         };
-        if since.elapsed() > FILLER_AGE || is_old(&found) {
+        if since.elapsed() > FILLER_AGE || is_old(&found, self.client.time().await?) {
           // This one and no other: by now another host may have taken it over and be at work in one of the same name.
           self.client.remove_container(&found.id).await.or_else(Error::unless_gone)?;
         }
@@ -274,18 +273,22 @@ pub enum Unused {
 }
 
 /// Volumes of supervisors of other versions of this package, and fillers that hosts left which died. `is_dead` tells of the
-/// process that a filler's label names.
+/// process that a filler's label names, `now` is the engine's time.
 ///
 /// A volume that a container has cannot be removed, whether that runs or not: one that is about to be used is refused, or
 /// made again by who uses it.
-pub async fn unused(client: &Client, is_dead: impl Fn(&ListedContainer) -> bool) -> Result<Vec<Unused>> {
+pub async fn unused(
+  client: &Client,
+  now: i64,
+  is_dead: impl Fn(&ListedContainer) -> bool,
+) -> Result<Vec<Unused>> {
   let label = format!("{LABEL}=1");
   let mut found = Vec::new();
   for filler in client.list_containers(&label).await? {
     let digest = filler.labels.get(LABEL_DIGEST).map(String::as_str).unwrap_or_default();
     let wanted = filler_name(&name_of(digest));
     let named = filler.names.iter().filter_map(|name| name.strip_prefix('/')).any(|name| *name == wanted);
-    if named && (is_dead(&filler) || is_old(&filler)) {
+    if named && (is_dead(&filler) || is_old(&filler, now)) {
       found.push(Unused::Filler(filler.id, wanted));
     }
   }
@@ -300,8 +303,7 @@ pub async fn unused(client: &Client, is_dead: impl Fn(&ListedContainer) -> bool)
   Ok(found)
 }
 
-/// Whether a filler is older than any host needs, by this machine's clock.
-fn is_old(filler: &ListedContainer) -> bool {
-  since_1970().as_secs().saturating_sub(u64::try_from(filler.created).unwrap_or(u64::MAX))
-    > FILLER_AGE.as_secs()
+/// Whether a filler is older than any host needs, by the engine's clock.
+fn is_old(filler: &ListedContainer, now: i64) -> bool {
+  u64::try_from(now.saturating_sub(filler.created)).is_ok_and(|age| age > FILLER_AGE.as_secs())
 }

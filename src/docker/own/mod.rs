@@ -22,6 +22,7 @@ use super::model::{ContainerSpec, EngineInfo, ImageInspection, Inspection, Liste
 use super::pull::Told;
 use super::time::seconds_of;
 use crate::cancel::Cancel;
+use crate::clock::now_seconds;
 use crate::error::{Result, fail};
 use crate::limits::MAX_ARCHIVE_BYTES;
 
@@ -111,6 +112,15 @@ impl OwnEngine {
 impl Engine for OwnEngine {
   fn kind(&self) -> EngineKind {
     if self.client.is_double() { EngineKind::Memory } else { EngineKind::Own }
+  }
+
+  async fn time(&self) -> Result<i64> {
+    if !self.client.has("info") {
+      return Ok(now_seconds());
+    }
+    let info = self.client.call("info", json!([])).await?;
+    let told = info.get("SystemTime").and_then(|time| seconds_of(time.as_str()?));
+    Ok(told.unwrap_or_else(now_seconds))
   }
 
   async fn info(&self) -> Result<EngineInfo> {

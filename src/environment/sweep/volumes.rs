@@ -9,25 +9,24 @@ use crate::environment::core::Core;
 use crate::environment::event::Resource;
 use crate::environment::host::Maker;
 use crate::environment::spec;
-use crate::error::ErrorCode;
+use crate::error::{ErrorCode, Result};
 use crate::supervisor::volume::{Unused, unused};
 
-pub(super) async fn sweep(core: &Core, report: &mut SweepReport) {
-  let Some(client) = core.engine.client() else { return };
+pub(super) async fn sweep(core: &Core, now: i64, report: &mut SweepReport) -> Result<()> {
+  let Some(client) = core.engine.client() else { return Ok(()) };
   let is_dead = |filler: &ListedContainer| {
     let maker = filler.labels.get(spec::LABEL_MAKER).map(String::as_str).unwrap_or_default();
     core.host.maker_state(maker) == Maker::Dead
   };
-  match unused(client, is_dead).await {
-    Ok(found) => {
-      for one in found {
-        remove(core, client, one, report).await;
-      }
-    }
+  let found = match unused(client, now, is_dead).await {
     // An engine, or what stands before it, may allow no volumes: then there are none of ours.
-    Err(error) if error.code() == ErrorCode::DockerApi => {}
-    Err(error) => report.failures.push(format!("volumes: {error}")),
+    Err(error) if error.code() == ErrorCode::DockerApi => return Ok(()),
+    found => found?,
+  };
+  for one in found {
+    remove(core, client, one, report).await;
   }
+  Ok(())
 }
 
 async fn remove(core: &Core, client: &Client, unused: Unused, report: &mut SweepReport) {

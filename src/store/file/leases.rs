@@ -102,6 +102,11 @@ impl LeaseStore for FileLeaseStore {
     let (directory, owner_id) = (Arc::clone(&self.directory), owner_id.to_owned());
     blocking(move || list(&directory, &owner_id)).await
   }
+
+  async fn collect(&self) -> Result<Vec<String>> {
+    let directory = Arc::clone(&self.directory);
+    blocking(move || collect_dead(&directory)).await
+  }
 }
 
 fn list(directory: &Directory, owner_id: &str) -> Result<Vec<LeaseRecord>> {
@@ -120,11 +125,24 @@ fn list(directory: &Directory, owner_id: &str) -> Result<Vec<LeaseRecord>> {
   Ok(found)
 }
 
-/// Removes what a process left that died while it wrote. One that is alive holds the lock.
-fn collect(directory: &Directory, stem: &str, name: &str) -> Result<()> {
+/// Removes what processes left that died while they wrote; the names of that.
+fn collect_dead(directory: &Directory) -> Result<Vec<String>> {
+  let mut collected = Vec::new();
+  for name in directory.names()? {
+    if let Some(stem) = stem_of(&name, TEMPORARY)
+      && collect(directory, stem, &name)?
+    {
+      collected.push(name);
+    }
+  }
+  Ok(collected)
+}
+
+/// Removes what a process left that died while it wrote. One that is alive holds the lock: false.
+fn collect(directory: &Directory, stem: &str, name: &str) -> Result<bool> {
   match try_lock(directory, &lock_name(stem))? {
-    Some(_held) => directory.remove(name),
-    None => Ok(()),
+    Some(_held) => directory.remove(name).map(|()| true),
+    None => Ok(false),
   }
 }
 
