@@ -287,6 +287,39 @@ test('a tar comes in pieces of any size, from any iterable, and not faster than 
   assert.deepEqual([most, asked > 600], [1, true])
 })
 
+test('pieces are those at the time they were given, whatever either side does with its memory later', async () => {
+  const { snapshotStore, client, make, owner } = setup({ limits: { maxFileBytes: 2_000_000 } })
+  const contents = Uint8Array.from({ length: 1_000_000 }, (_, at) => (at * 7 + (at >> 8)) % 251)
+  const session = await owner.acquire({ runId: 'r' })
+  await session.writeFile('f', contents)
+  // What a store gets is its own: it may keep a piece as it is, and change it.
+  const kept = []
+  snapshotStore.overrides.save = async (key, about, tar) => {
+    for await (const piece of tar) {
+      kept.push(piece.slice())
+      piece.fill(0xff)
+    }
+    snapshotStore.overrides.load = () => ({ meta: about, tar: reusing(kept) })
+  }
+  await session.release({ status: 'suspended' })
+  assert.equal(Buffer.concat(kept).length % 512, 0)
+  for (const { Id } of await client.listContainers('zhivex.sandbox=1')) await client.removeContainer(Id)
+  const again = await make().acquire({ runId: 'r' })
+  assert.deepEqual((await again.readFile('f')).contents, contents)
+  await again.release({ status: 'completed' })
+})
+
+/** All pieces in one buffer, as of a reader that has only one: it holds the next one as soon as that is asked for. */
+async function* reusing(pieces) {
+  const buffer = new Uint8Array(Math.max(...pieces.map(({ length }) => length)))
+  for (const piece of pieces) {
+    buffer.fill(0xff)
+    buffer.set(piece)
+    yield buffer.subarray(0, piece.length)
+    buffer.fill(0xff)
+  }
+}
+
 test('what a snapshot store loads is checked', async () => {
   const { snapshotStore, make, about } = await waiting()
   for (const [answer, message] of [

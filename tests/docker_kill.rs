@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use sandbox_docker::cancel::Cancel;
+use sandbox_docker::docker::engine::Permit;
 use sandbox_docker::docker::{Engine, ExecEnd, ExecOutput, ExecRequest};
-use sandbox_docker::error::{ErrorCode, Result};
+use sandbox_docker::error::{Error, ErrorCode, Result};
 
 use support::replies::*;
 use support::scripted_engine::{Act, Gate, Script, ScriptedEngine};
@@ -51,6 +53,23 @@ fn kills(engine: &ScriptedEngine) -> usize {
 
 fn hanging() -> Vec<Act> {
   vec![Act::Write([stream_head(101), frame(1, b"early")].concat()), Act::Hang]
+}
+
+#[tokio::test]
+async fn a_command_that_gets_no_permit_once_it_was_created_is_not_started_and_nothing_is_killed() {
+  for paused in ["running", "paused"] {
+    let engine = engine(streamed(101, &[]), exec_exited(0)).on("GET", INSPECT, container(paused)).serve();
+    let refused: Permit =
+      Arc::new(|| async { Err(Error::new(ErrorCode::Conflict, "another holder".to_owned())) }.boxed());
+    let error = run(&engine, ExecRequest { permit: Some(refused), ..owned() }).await.unwrap_err();
+    assert_eq!((error.code(), error.message()), (ErrorCode::Conflict, "another holder"), "{paused}");
+    assert_eq!(engine.calls(), [format!("POST {EXEC_CREATE}")], "{paused}");
+  }
+  let rows = [["10", "1", "10", "sh -c wait"]];
+  let engine = engine(streamed(101, &[]), exec_exited(0)).on("GET", TOP, top(&rows)).serve();
+  let granted: Permit = Arc::new(|| async { Ok(()) }.boxed());
+  let output = run(&engine, ExecRequest { permit: Some(granted), ..owned() }).await.unwrap();
+  assert_eq!(output.exit_code, Some(0));
 }
 
 #[tokio::test]

@@ -78,6 +78,8 @@ impl LeaseStore for Leases {
 struct Gate {
   inner: MemorySnapshotStore,
   open: Semaphore,
+  /// How many saves were begun.
+  saves: AtomicU32,
 }
 
 #[async_trait]
@@ -88,6 +90,7 @@ impl SnapshotStore for Gate {
   }
 
   async fn save(&self, key: &str, meta: SnapshotMeta, tar: ByteStream) -> Result<()> {
+    self.saves.fetch_add(1, Ordering::Relaxed);
     let _passed = self.open.acquire().await.unwrap();
     self.inner.save(key, meta, tar).await
   }
@@ -107,7 +110,8 @@ struct World {
 impl World {
   fn new(engine: &str) -> Self {
     let engine = Arc::new(MemoryEngine::new(MemoryOptions::from_json(engine).unwrap()));
-    let snapshots = Gate { inner: MemorySnapshotStore::default(), open: Semaphore::new(1) };
+    let snapshots =
+      Gate { inner: MemorySnapshotStore::default(), open: Semaphore::new(1), saves: AtomicU32::new(0) };
     Self { engine, leases: Arc::default(), snapshots: Arc::new(snapshots) }
   }
 
@@ -312,6 +316,47 @@ async fn a_long_snapshot_and_a_long_removal_are_no_silence() {
   drop(shut);
   assert!(releasing.await.unwrap());
   assert_eq!(world.leases.record().await.unwrap().holder, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_saves_nothing_beside_a_snapshot_that_does_not_end() {
+  let world = World::new("{}");
+  let session = world.acquire(&world.core()).await.unwrap();
+  let shut = world.snapshots.open.acquire().await.unwrap();
+  let before = session.clone();
+  let before = tokio::spawn(async move { before.snapshot(&Cancel::new()).await });
+  // On the one thread of this test: the snapshot waits in its store when nothing else is left to do.
+  tokio::time::sleep(Duration::from_secs(1)).await;
+  assert_eq!(world.snapshots.saves.load(Ordering::Relaxed), 1);
+  assert_eq!(session.release("suspended").await.unwrap().code(), ErrorCode::Timeout);
+  assert_eq!(world.snapshots.saves.load(Ordering::Relaxed), 1, "two at once");
+  let record = world.leases.record().await.unwrap();
+  assert_eq!((record.holder, record.snapshot_state), (None, SnapshotState::None));
+  drop(shut);
+  assert_eq!(code(before.await.unwrap()), ErrorCode::Released);
+  let session = world.acquire(&world.core()).await.unwrap();
+  assert_eq!(size(&session, "seed").await.unwrap(), 1);
+  assert!(session.release("suspended").await.is_none());
+  assert_eq!(world.leases.record().await.unwrap().snapshot_state, SnapshotState::Current);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_waits_for_a_snapshot_that_is_slow_to_end() {
+  let world = World::new("{}");
+  let session = world.acquire(&world.core()).await.unwrap();
+  let shut = world.snapshots.open.acquire().await.unwrap();
+  let before = session.clone();
+  let before = tokio::spawn(async move { before.snapshot(&Cancel::new()).await });
+  tokio::time::sleep(Duration::from_secs(1)).await;
+  let releasing = tokio::spawn(async move { session.release("suspended").await.is_none() });
+  // Longer than operations have to end.
+  tokio::time::sleep(Duration::from_secs(40)).await;
+  assert_eq!(world.snapshots.saves.load(Ordering::Relaxed), 1, "two at once");
+  drop(shut);
+  assert_eq!(code(before.await.unwrap()), ErrorCode::Released);
+  assert!(releasing.await.unwrap());
+  assert_eq!(world.snapshots.saves.load(Ordering::Relaxed), 2);
+  assert_eq!(world.leases.record().await.unwrap().snapshot_state, SnapshotState::Current);
 }
 
 #[tokio::test]

@@ -49,8 +49,13 @@ async fn fixture() -> Fixture {
   };
   let id = client.create_container(&spec).await.unwrap();
   client.start_container(&id).await.unwrap();
-  let sandbox =
-    ExecSandbox::new(Arc::new(client.clone()), id.clone(), Owner { uid: 65534, gid: 65534 }, BTreeMap::new());
+  let sandbox = ExecSandbox::new(
+    Arc::new(client.clone()),
+    id.clone(),
+    Owner { uid: 65534, gid: 65534 },
+    BTreeMap::new(),
+    None,
+  );
   Fixture { client, id, sandbox }
 }
 

@@ -15,6 +15,8 @@ const SEED = {
       { path: 'secret', contents: 's', mode: 0o600 },
       { path: 'bytes.bin', contents: EVERY_BYTE },
       { path: 'empty.txt', contents: '' },
+      { path: 'shared', contents: '', mode: 0o666 },
+      { path: 'shared.sh', contents: '', mode: 0o775 },
     ],
   },
 }
@@ -28,6 +30,8 @@ onBoth('what the options declare is in the new workspace', SEED, async session =
     { path: 'empty', type: 'directory', size: 0, mode: 0o755 },
     { path: 'empty.txt', type: 'file', size: 0, mode: 0o644 },
     { path: 'secret', type: 'file', size: 1, mode: 0o600 },
+    { path: 'shared', type: 'file', size: 0, mode: 0o666 },
+    { path: 'shared.sh', type: 'file', size: 0, mode: 0o775 },
     { path: 'src', type: 'directory', size: 0, mode: 0o755 },
     { path: 'src/deep', type: 'directory', size: 0, mode: 0o755 },
     { path: 'src/deep/er', type: 'directory', size: 0, mode: 0o755 },

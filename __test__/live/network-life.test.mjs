@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { createFileLeaseStore, createFileSnapshotStore, createMemoryLeaseStore } from '../../index.js'
 import { eventually, failureOf, lab, runProgram, sh, transport } from '../support/live.mjs'
 import { reaching, serving, webServer } from '../support/network.mjs'
+import { goOn, silence, stop } from '../support/stopping.mjs'
 import { temporaryDirectory } from '../support/stores.mjs'
 
 const { client, ownerId, environment, leavesNothing } = lab()
@@ -124,28 +125,32 @@ test('a connection of a run that is released is cut', async () => {
   })
 })
 
+/** Rules and a resolver for one port of this machine, and a process that holds a run with them, once it has fetched the page. */
+function heldElsewhere(port, directory, runId) {
+  const network = { mode: 'allowlist', allowedDomains: ['good.test'], allowedPorts: [port], allowPrivateNetworks: true }
+  const program = `
+    const mine = api.createDockerSandboxEnvironment({
+      ...options,
+      network: ${JSON.stringify(network)},
+      resolveHost: () => ['127.0.0.1'],
+      leaseStore: api.createFileLeaseStore({ directory: ${JSON.stringify(directory)} }),
+    })
+    const session = await mine.acquire({ runId: ${JSON.stringify(runId)} })
+    const { stdout } = await session.exec({ command: 'wget', args: ['-q', '-O', '-', 'http://good.test:${port}/'] })
+    console.log(stdout)
+    setInterval(() => undefined, 1000)`
+  const stores = {
+    leaseStore: createFileLeaseStore({ directory }),
+    snapshotStore: createFileSnapshotStore({ directory }),
+  }
+  return { program, stores, options: { network, resolveHost: () => ['127.0.0.1'], ...stores } }
+}
+
 test('whoever takes a run over from a process that was killed carries its network', async () => {
-  const server = webServer()
   const directory = temporaryDirectory()
-  await serving(server, async port => {
+  await serving(webServer(), async port => {
     const runId = randomUUID()
-    const network = {
-      mode: 'allowlist',
-      allowedDomains: ['good.test'],
-      allowedPorts: [port],
-      allowPrivateNetworks: true,
-    }
-    const program = `
-      const mine = api.createDockerSandboxEnvironment({
-        ...options,
-        network: ${JSON.stringify(network)},
-        resolveHost: () => ['127.0.0.1'],
-        leaseStore: api.createFileLeaseStore({ directory: ${JSON.stringify(directory)} }),
-      })
-      const session = await mine.acquire({ runId: ${JSON.stringify(runId)} })
-      const { stdout } = await session.exec({ command: 'wget', args: ['-q', '-O', '-', 'http://good.test:${port}/'] })
-      console.log(stdout)
-      setInterval(() => undefined, 1000)`
+    const { program, options } = heldElsewhere(port, directory, runId)
     let told = ''
     await runProgram(ownerId, program, {
       started: (child, said) => {
@@ -154,12 +159,7 @@ test('whoever takes a run over from a process that was killed carries its networ
       },
     })
     assert.match(told, HELLO)
-    const owner = environment({
-      network,
-      resolveHost: () => ['127.0.0.1'],
-      leaseStore: createFileLeaseStore({ directory }),
-      snapshotStore: createFileSnapshotStore({ directory }),
-    })
+    const owner = environment(options)
     const session = await owner.acquire({ runId })
     try {
       assert.match(await get(session, port), HELLO)
@@ -167,6 +167,59 @@ test('whoever takes a run over from a process that was killed carries its networ
       await session.release({ status: 'completed' })
       await owner.close()
     }
+  })
+})
+
+test('whoever takes a run over from a process that is stopped carries its network, and so do those that follow', async () => {
+  const directory = temporaryDirectory()
+  await serving(webServer(), async port => {
+    const runId = randomUUID()
+    const { program, stores, options } = heldElsewhere(port, directory, runId)
+    let child
+    const ended = runProgram(ownerId, program, {
+      timeoutMs: 60_000,
+      started: (process_, said) => {
+        if (HELLO.test(said)) child = process_
+      },
+    })
+    const owner = environment(options)
+    let session
+    try {
+      await eventually('it has the network', () => child)
+      // What it listened at stays its own while it is stopped.
+      await stop(child)
+      await silence(stores.leaseStore, ownerId)
+      for (const what of ['the next one', 'one that resumes']) {
+        session = await owner.acquire({ runId })
+        assert.match(await get(session, port), HELLO, what)
+        await session.release({ status: 'suspended' })
+      }
+      child.kill('SIGKILL')
+      goOn(child)
+      await ended
+      session = await owner.acquire({ runId })
+      assert.match(await get(session, port), HELLO, 'one that comes when it has ended')
+    } finally {
+      child?.kill('SIGKILL')
+      await session?.release({ status: 'completed' })
+      await owner.close()
+    }
+  })
+})
+
+test('a process with an allowlist and a resolver of its own ends by itself once all is released and closed', async () => {
+  const directory = temporaryDirectory()
+  await serving(webServer(), async port => {
+    const { program } = heldElsewhere(port, directory, randomUUID())
+    const ends = program.replace(
+      /setInterval.*/,
+      `await session.release({ status: 'completed' })
+       await mine.close()
+       console.log('closed')`,
+    )
+    const { code, signal, stdout, stderr } = await runProgram(ownerId, ends)
+    assert.deepEqual([code, signal, stderr], [0, null, ''])
+    assert.match(stdout, /hello from good\.test[^]*closed/)
   })
 })
 

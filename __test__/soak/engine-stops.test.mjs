@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
-import { createDockerSandboxEnvironment } from '../../index.js'
+import { createDockerSandboxEnvironment, createNodeDockerClient } from '../../index.js'
 import { startEngine } from '../../scripts/engine.mjs'
 import { eventually, plainOptions } from '../support/live.mjs'
 import { fileStores } from './support/hosts.mjs'
@@ -79,6 +79,14 @@ async function waits(world) {
   await session.release({ status: 'suspended' })
 }
 
+/** A run that waits, whose container is lost. */
+async function waitsWithout(world) {
+  await waits(world)
+  const client = createNodeDockerClient({ socketPath: engine.socketPath })
+  for (const { Id } of await client.listContainers(`zhivex.sandbox.owner=${world.ownerId}`))
+    await client.removeContainer(Id)
+}
+
 const release = status => session => session.release({ status })
 /** More all the time, but not so much that the workspace is full before the engine stops. */
 async function* endless() {
@@ -88,7 +96,13 @@ async function* endless() {
   }
 }
 
-/** What is prepared, what is under way, where it is held up, and what the workspace may be afterwards. */
+/** What files hold, in whatever workspace they are. */
+const CONTENTS = { a: '1', b: '2' }
+
+/**
+ * What is prepared, what is under way, where it is held up, and what the workspace may be afterwards. What is not held up, or
+ * `goesOn`, would not end by itself before the engine stops.
+ */
 const OPERATIONS = {
   exec: { before: held, act: session => session.exec({ command: 'sleep', args: ['60'] }), may: ['a'] },
   spawn: {
@@ -131,6 +145,15 @@ const OPERATIONS = {
     act: session => session.exec({ command: 'sh', args: ['-c', 'sleep 60'] }),
     may: ['a,b'],
   },
+  'checkpoint, in the middle of it': {
+    options: { checkpointMs: 100 },
+    before: held,
+    // While a command runs there is always another checkpoint.
+    act: session => session.exec({ command: 'sleep', args: ['60'] }),
+    at: 'snapshotStore.save',
+    goesOn: true,
+    may: ['a', 'a,b'],
+  },
   'release, keeping': {
     before: held,
     act: release('suspended'),
@@ -150,6 +173,12 @@ const OPERATIONS = {
     before: waits,
     act: (_session, { owner, runId }) => owner.acquire({ runId }),
     at: 'leaseStore.save',
+    may: ['a,b'],
+  },
+  'acquire, a restore': {
+    before: waitsWithout,
+    act: (_session, { owner, runId }) => owner.acquire({ runId }),
+    at: 'snapshotStore.load',
     may: ['a,b'],
   },
   sweep: {
@@ -176,7 +205,7 @@ for (const [transport, signal] of engineStops) {
       // What was under way may notice before the engine is back, or after.
       await engine.resume()
       for (const world of worlds) await goOn(world, told)
-      const all = await fetchContainers(worlds[0])
+      const all = await fetchContainers()
       assert.deepEqual(all, [])
     } finally {
       for (const { owner, remove } of worlds) {
@@ -223,7 +252,11 @@ async function goOn(world, told) {
     assert.match(is, TYPED, `${name}: ${error.stack}`)
     assert.ok(!operation.never, `${name} rejected: ${error}`)
     told.add(`${name}: ${is}`)
-  } else told.add(`${name}: ended well`)
+  } else {
+    // What was stopped has not come to its own end: a result that says so is made up.
+    if (!operation.at || operation.goesOn) assert.ok(isCut(value, world), `${name}: ${JSON.stringify(value)}`)
+    told.add(`${name}: ended well`)
+  }
   const session = name.startsWith('acquire') && value ? value : world.session
   await session?.release({ status: 'suspended' })
   let lost = 0
@@ -233,8 +266,12 @@ async function goOn(world, told) {
       failure => ({ failure }),
     )
     if (settled.again) {
-      const found = (await settled.again.list()).entries.map(({ path }) => path).join()
-      assert.ok(operation.may.includes(found), `${name}: it holds ${found}`)
+      const found = (await settled.again.list()).entries.map(({ path }) => path)
+      assert.ok(operation.may.includes(found.join()), `${name}: it holds ${found}`)
+      for (const path of found) {
+        const { contents } = await settled.again.readFile(path, { encoding: 'utf8' })
+        assert.equal(contents, CONTENTS[path], `${name}: ${path}`)
+      }
       await settled.again.release({ status: 'completed' })
       break
     }
@@ -255,15 +292,19 @@ async function goOn(world, told) {
   assert.deepEqual(await stores.leaseStore.list(world.ownerId), [], name)
 }
 
+/** A result of a command that was ended. `docker exec` tells it by its exit code alone, that of a signal. */
+function isCut({ outcome, exitCode }, { session }) {
+  if (outcome === 'exited') return session.capabilities.transport === 'exec' && exitCode > 128
+  return outcome === 'signaled' || outcome === 'timed_out'
+}
+
 async function expire(stores, ownerId) {
   for (const lease of await stores.leaseStore.list(ownerId)) {
     await stores.leaseStore.save({ ...lease, expiresAt: 1 }, lease.fence)
   }
 }
 
-async function fetchContainers({ owner }) {
-  void owner
-  const { createNodeDockerClient } = await import('../../index.js')
+async function fetchContainers() {
   const client = createNodeDockerClient({ socketPath: engine.socketPath })
   return (await client.listContainers('zhivex.sandbox=1')).map(({ Names }) => Names)
 }

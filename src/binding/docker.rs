@@ -376,6 +376,7 @@ fn exec_request(options: ExecOptions) -> ExecRequest {
     clean_mark: None,
     exclusive: false,
     tap: None,
+    permit: None,
   }
 }
 

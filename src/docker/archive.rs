@@ -27,14 +27,42 @@ const TAR_OUTPUT_BYTES: u64 = 1024 * 1024;
 /// GNU tar takes more arguments from this variable; those of a container's environment are not ours.
 const PLAIN_TAR: &str = "TAR_OPTIONS=";
 
+/// How a container's own `tar` unpacks.
+#[derive(Clone, Copy)]
+pub(super) enum Unpacking {
+  /// As it does by itself: the umask takes bits from modes.
+  Plain,
+  /// With the modes of the archive, which has an entry for each directory and no set-id bit. It needs `/bin/sh`.
+  AllModes,
+}
+
+impl Unpacking {
+  /// `-o`: the files belong to whoever unpacks them, whatever the archive says.
+  fn command(self, path: &str) -> Vec<String> {
+    match self {
+      Self::Plain => ["/bin/tar", "-x", "-o", "-f", "-", "-C", path].map(str::to_owned).to_vec(),
+      Self::AllModes => ["/bin/sh", "-c", UNPACK_ALL_MODES, "sh", path].map(str::to_owned).to_vec(),
+    }
+  }
+}
+
+/// For an ordinary user BusyBox applies the umask with `-p` too.
+const UNPACK_ALL_MODES: &str = r#"umask 0; exec /bin/tar -x -o -p -f - -C "$1""#;
+
 impl Client {
   /// Unpacks a tar below `path`.
-  pub(super) async fn put(&self, id: &str, path: &str, body: ArchiveBody) -> Result<()> {
+  pub(super) async fn put(
+    &self,
+    id: &str,
+    path: &str,
+    body: ArchiveBody,
+    unpacking: Unpacking,
+  ) -> Result<()> {
     let found = self.inspection(id).await?;
     let host = &found.host_config;
     let hidden = host.readonly_rootfs || host.tmpfs.as_ref().is_some_and(|tmpfs| !tmpfs.is_empty());
     if found.state.running && hidden {
-      return self.put_by_tar(id, path, body).await;
+      return self.put_by_tar(id, path, body, unpacking).await;
     }
     self.put_by_engine(id, path, body).await
   }
@@ -78,10 +106,9 @@ impl Client {
     )
   }
 
-  async fn put_by_tar(&self, id: &str, path: &str, body: ArchiveBody) -> Result<()> {
+  async fn put_by_tar(&self, id: &str, path: &str, body: ArchiveBody, unpacking: Unpacking) -> Result<()> {
     let request = ExecRequest {
-      // -o: the files belong to whoever unpacks them, whatever the archive says.
-      cmd: ["/bin/tar", "-x", "-o", "-f", "-", "-C", path].map(str::to_owned).to_vec(),
+      cmd: unpacking.command(path),
       user: String::new(),
       env: vec![PLAIN_TAR.to_owned()],
       working_dir: "/".to_owned(),
@@ -98,6 +125,7 @@ impl Client {
       clean_mark: None,
       exclusive: false,
       tap: None,
+      permit: None,
     };
     let output = self.run_exec(id, request).await?;
     match (output.end, output.exit_code) {
@@ -114,7 +142,7 @@ impl Client {
     let env = [PLAIN_TAR.to_owned()];
     let spec = ExecSpec { cmd: &cmd, user: "", env: &env, working_dir: "/" };
     let deadline = Instant::now() + ARCHIVE_TIMEOUT;
-    let opened = self.open_exec(id, spec, Stdin::Empty, deadline, &Cancel::new()).await;
+    let opened = self.open_exec(id, spec, Stdin::Empty, None, deadline, &Cancel::new()).await;
     let exec = opened.map_err(|unopened| unopened.error)?;
     let state = Reading {
       exec,

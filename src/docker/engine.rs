@@ -1,10 +1,12 @@
 //! The interface of an engine: the methods of the public `DockerClient`, for the real client and the double alike.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use super::client::Client;
@@ -57,6 +59,10 @@ impl Stdin {
   }
 }
 
+/// Asked when all is ready for a command to start. This process may have been stopped since it was called for, and an
+/// engine starts what it is asked to, whoever asks. An error is the command's, which is not started.
+pub type Permit = Arc<dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync>;
+
 /// A command to run in a container.
 pub struct ExecRequest {
   /// Program and arguments.
@@ -90,6 +96,8 @@ pub struct ExecRequest {
   /// Output goes here as it comes, and the cap does not count; a full channel holds the command back. What the real
   /// engine alone can do.
   pub tap: Option<mpsc::Sender<(Channel, Bytes)>>,
+  /// Without its word the command is not started. The double does not ask.
+  pub permit: Option<Permit>,
 }
 
 /// Why an exec is over.
@@ -160,6 +168,11 @@ pub trait Engine: Send + Sync {
   async fn list_containers(&self, label: &str) -> Result<Vec<ListedContainer>>;
   /// Unpacks a tar below `path`: by the archive API, or by the container's own `tar` where that cannot reach (tmpfs).
   async fn put_archive(&self, id: &str, path: &str, body: ArchiveBody) -> Result<()>;
+  /// The same for a tar of our own of a whole workspace, in a container with `/bin/sh`: modes are those of the tar, as the
+  /// archive API sets them.
+  async fn put_workspace(&self, id: &str, path: &str, body: ArchiveBody) -> Result<()> {
+    self.put_archive(id, path, body).await
+  }
   /// A tar of `path` by the container's own `tar`, piece by piece; `LIMIT` past `max_bytes`.
   async fn get_archive(&self, id: &str, path: &str, max_bytes: u64) -> Result<ByteStream>;
   /// Runs a command to its end.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client::Client;
-use super::engine::{ExecEnd, ExecOutput, ExecRequest, Stdin};
+use super::engine::{ExecEnd, ExecOutput, ExecRequest, Permit, Stdin};
 use super::exec_stream::{ExecSpec, ExecState, ExecStream, ReadEnd};
 use super::tap::Tap;
 use super::terminate::Target;
@@ -103,7 +103,8 @@ impl Client {
     env.extend(target.as_ref().map(Target::env));
     let spec =
       ExecSpec { cmd: &request.cmd, user: &request.user, env: &env, working_dir: &request.working_dir };
-    let opened = self.open_exec(container, spec, request.stdin, deadline, &request.cancel).await;
+    let permit = request.permit.as_ref();
+    let opened = self.open_exec(container, spec, request.stdin, permit, deadline, &request.cancel).await;
     let mut stream = match (opened, &target) {
       (Ok(stream), _) => stream,
       (Err(Unopened { error, may_run: Some(id) }), Some(target)) => {
@@ -133,24 +134,28 @@ impl Client {
     Ok(ExecOutput { exit_code, stdout: stdout.into_bytes(), stderr: stderr.into_bytes(), end })
   }
 
-  /// Creates and starts an exec, before `deadline`.
+  /// Creates and starts an exec, before `deadline`, with a permit where one is to be asked for.
   pub(super) async fn open_exec(
     &self,
     container: &str,
     spec: ExecSpec<'_>,
     stdin: Stdin,
+    permit: Option<&Permit>,
     deadline: Instant,
     cancel: &Cancel,
   ) -> Result<ExecStream, Unopened> {
-    let mut may_run = None;
+    let (mut may_run, mut refused) = (None, false);
     let opening = cancel.guard(WHAT, async {
       let id = self.create_exec(container, &spec, !stdin.is_empty()).await?;
+      if let Some(permit) = permit {
+        permit().await.inspect_err(|_| refused = true)?;
+      }
       may_run = Some(id.clone());
       self.start_exec(id, stdin).await
     });
     let error = match timeout_at(deadline, opening).await {
       Ok(Ok(stream)) => return Ok(stream),
-      Ok(Err(error)) if error.is_cancelled() => error,
+      Ok(Err(error)) if refused || error.is_cancelled() => error,
       Ok(Err(error)) => self.explain(container, error).await,
       Err(_elapsed) => fail!(
         Timeout,

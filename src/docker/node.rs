@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use hyper::Method;
 
+use super::archive::Unpacking;
 use super::client::Client;
 use super::container::Pause;
 use super::dialect::Dialect;
@@ -75,7 +76,11 @@ impl Engine for Client {
   }
 
   async fn put_archive(&self, id: &str, path: &str, body: ArchiveBody) -> Result<()> {
-    self.put(id, path, body).await
+    self.put(id, path, body, Unpacking::Plain).await
+  }
+
+  async fn put_workspace(&self, id: &str, path: &str, body: ArchiveBody) -> Result<()> {
+    self.put(id, path, body, Unpacking::AllModes).await
   }
 
   async fn get_archive(&self, id: &str, path: &str, max_bytes: u64) -> Result<ByteStream> {
@@ -106,6 +111,7 @@ impl Engine for Client {
       clean_mark: None,
       exclusive: false,
       tap: None,
+      permit: None,
     };
     let output = self.run_exec(id, request).await?;
     if (output.end, output.exit_code) != (ExecEnd::Finished, Some(0)) {

@@ -3,7 +3,7 @@
 //! The order of steps: the tar is in the store, then the lease says so. A process that dies in between leaves a snapshot
 //! that is newer than its lease says, which is told like one that is older. Whoever works in the meantime is not held up.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -13,12 +13,18 @@ use super::images;
 use super::release::DRAIN_TIMEOUT;
 use super::session::Session;
 use super::snapshot;
+use crate::awake;
 use crate::cancel::Cancel;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode, Result, fail};
+use crate::limits::SNAPSHOT_CALL_TIMEOUT;
 use crate::store::lease::{LeaseRecord, SnapshotState};
 use crate::store::snapshot::SnapshotMeta;
 
 const WHAT: &str = "Saving the workspace";
+
+/// How long a release waits for a snapshot that is under way, and was cancelled: its store may take its time for the end of
+/// it, and the lease and the engine for a call each.
+const TURN_TIMEOUT: Duration = SNAPSHOT_CALL_TIMEOUT.saturating_add(DRAIN_TIMEOUT);
 
 /// What a snapshot came to.
 pub enum Taken {
@@ -72,16 +78,27 @@ impl Session {
   async fn checkpoint(&self, cancel: &Cancel) -> Result<SnapshotMeta> {
     let _turn = cancel.guard(WHAT, async { Ok(self.saving().lock().await) }).await?;
     let taken = take(self, cancel).await?;
-    if taken.bytes().is_some() {
+    let Taken::Saved { .. } = &taken else {
+      images::renew(self, false, cancel).await?;
+      return Ok(taken.meta().clone());
+    };
+    let image = images::announced(self)?;
+    {
       let mut record = self.record().lock().await;
-      if !self.rewrite(&mut record, |record| taken.note(self, record)).await? {
+      let noted = |record: &mut LeaseRecord| {
+        taken.note(self, record);
+        record.image_ids.extend(image.clone());
+      };
+      if !self.rewrite(&mut record, noted).await? {
         return Err(self.taken_over());
       }
       if record.snapshot_state == SnapshotState::Stale {
         self.changes().doubt();
       }
     }
-    images::renew(self, taken.bytes().is_some(), cancel).await?;
+    if let Some(name) = image {
+      images::make(self, &name, cancel).await?;
+    }
     Ok(taken.meta().clone())
   }
 }
@@ -159,7 +176,16 @@ pub fn start(session: &Session) {
 pub async fn take_last(session: &Session) -> Result<Taken> {
   let begun = Instant::now();
   let never = Cancel::new();
-  let _turn = tokio::time::timeout(DRAIN_TIMEOUT, session.saving().lock()).await;
+  // Never two at once: the one that was begun before may land last, and the lease would speak of this one.
+  let Some(_turn) = awake::within(TURN_TIMEOUT, session.saving().lock()).await else {
+    let error = fail!(
+      Timeout,
+      "The workspace could not be saved: a snapshot that was begun before had not ended after {} s.",
+      TURN_TIMEOUT.as_secs()
+    );
+    failed(session, begun, &error);
+    return Err(error);
+  };
   if session.changes().may_linger()
     && let Err(error) = session.sandbox().kill_all().await
   {

@@ -1,9 +1,14 @@
 //! What makes a process the holder of a run.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use futures_util::FutureExt;
 
 use super::core::Core;
-use crate::error::Result;
+use crate::awake::Moment;
+use crate::docker::engine::Permit;
+use crate::error::{Result, fail};
+use crate::limits::HEARTBEAT_INTERVAL;
 use crate::random;
 use crate::store::lease::{LeaseRecord, LeaseStore};
 
@@ -92,5 +97,36 @@ impl Claim {
       return Ok(true);
     }
     self.lease().await.map(|lease| lease.is_some())
+  }
+
+  /// For what an engine starts whoever asks: an error once the lease is another holder's. The store is asked where that is
+  /// a heartbeat ago; whoever follows waits longer than that.
+  pub fn permit(&self) -> Permit {
+    let (claim, known) = (self.clone(), Arc::new(Mutex::new(None)));
+    Arc::new(move || {
+      let (claim, known) = (claim.clone(), Arc::clone(&known));
+      async move { claim.check(&known).await }.boxed()
+    })
+  }
+
+  async fn check(&self, known: &Mutex<Option<Moment>>) -> Result<()> {
+    let is_recent = |moment: Moment| moment.elapsed() < HEARTBEAT_INTERVAL;
+    // Nothing panics while it is locked, and the value is whole at any time.
+    let last = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    // An answer that took long is of a time before that, so it is asked for once more.
+    for _ in 0..2 {
+      if last().is_some_and(is_recent) {
+        break;
+      }
+      let asked = Moment::now();
+      if !self.is_held().await? {
+        return Err(fail!(
+          Conflict,
+          "This run was taken over by another holder; nothing was started in its container. Acquire the run again."
+        ));
+      }
+      *last() = Some(asked);
+    }
+    Ok(())
   }
 }

@@ -64,7 +64,7 @@ pub async fn connect(
 ) -> Result<Connected> {
   let Carrier::Resident(binary) = carrier else {
     start.await?;
-    return Ok(Connected { sandbox: exec(core, found), connections: None });
+    return Ok(Connected { sandbox: exec(core, found, claim, BTreeMap::new()), connections: None });
   };
   let client = client(core, found)?;
   let identity = identity(core, claim)?;
@@ -80,11 +80,11 @@ pub async fn take_over_container(
   before: Previous,
 ) -> Result<Connected> {
   let Carrier::Resident(binary) = carrier else {
-    let connections = match core.proxy {
+    let (connections, env) = match core.proxy {
       Some(_) => bridge::reopen(core, found).await?,
-      None => None,
+      None => (None, BTreeMap::new()),
     };
-    return Ok(Connected { sandbox: exec(core, found), connections });
+    return Ok(Connected { sandbox: exec(core, found, claim, env), connections });
   };
   let client = client(core, found)?;
   let identity = identity(core, claim)?;
@@ -97,9 +97,9 @@ pub async fn take_over_container(
     .await
 }
 
-fn exec(core: &Core, found: &Inspection) -> Arc<dyn Sandbox> {
+fn exec(core: &Core, found: &Inspection, claim: &Claim, env: BTreeMap<String, String>) -> Arc<dyn Sandbox> {
   let (engine, owner) = (Arc::clone(&core.engine), core.options.user.into());
-  Arc::new(ExecSandbox::new(engine, found.id.clone(), owner, BTreeMap::new()))
+  Arc::new(ExecSandbox::new(engine, found.id.clone(), owner, env, Some(claim.permit())))
 }
 
 fn client<'a>(core: &'a Core, found: &Inspection) -> Result<&'a Client> {

@@ -1,8 +1,10 @@
 //! Images of runs' containers, for `snapshot: "docker-commit"`. The tar beside it is what a run is restored from.
 //!
 //! An image has a name that says whose it is, and is on record under that name before it is made; once it is made, under
-//! its id. What takes its place leaves it on record until it is deleted, which is tried again at each later snapshot, at
-//! the end of the run, and by a sweep. Labels of ours are blanked in it, since whatever is made of it inherits them.
+//! its id. A name that is last on record is of an image that is yet to be made, also where that was tried and failed: the
+//! next snapshot or release makes one, changed workspace or not. What takes its place leaves an image on record until it is
+//! deleted, which is tried again at each later snapshot, at the end of the run, and by a sweep. Labels of ours are blanked
+//! in it, since whatever is made of it inherits them.
 
 use sha2::{Digest, Sha256};
 
@@ -18,6 +20,8 @@ use crate::random;
 use crate::store::lease::LeaseRecord;
 
 const WHAT: &str = "Committing the container";
+/// What the names of all our images begin with.
+const REPOSITORIES: &str = "zhivex-sandbox/";
 /// Digits of the hash of whose an image is. A name has 255 bytes at most (Docker's `reference` package).
 const WHOSE_DIGITS: usize = 32;
 /// Digits of a run's key in a tag. A tag has 128 bytes at most.
@@ -33,7 +37,7 @@ pub fn repository(core: &Core) -> Result<String> {
   }
   let mut whose = hex::encode(hash.finalize());
   whose.truncate(WHOSE_DIGITS);
-  Ok(format!("zhivex-sandbox/{whose}"))
+  Ok(format!("{REPOSITORIES}{whose}"))
 }
 
 /// What a tag of ours says.
@@ -68,54 +72,82 @@ pub fn is_on_record(lease: &LeaseRecord, image: &ListedImage) -> bool {
   lease.image_ids.iter().any(|known| *known == image.id || image.repo_tags.contains(known))
 }
 
+/// A name for the image of a snapshot that is about to be on record, to be put there with it: as long as the name is there
+/// in place of an image, one is yet to be made. `None` where the environment wants none.
+pub fn announced(session: &Session) -> Result<Option<String>> {
+  let core = session.core();
+  if core.options.snapshot != SnapshotKind::Commit {
+    return Ok(None);
+  }
+  Ok(Some(format!("{}:{}", repository(core)?, new_tag(core, session.key())?)))
+}
+
 /// Makes an image of the run's container where the environment wants one and there is none of the workspace as it is, and
 /// deletes those that it takes the place of.
 pub async fn renew(session: &Session, is_new: bool, cancel: &Cancel) -> Result<()> {
   if session.core().options.snapshot != SnapshotKind::Commit {
     return Ok(());
   }
-  if is_new || session.record().lock().await.image_ids.is_empty() {
-    commit(session, cancel).await?;
+  let is_made = session.record().lock().await.image_ids.last().is_some_and(|last| !is_name(last));
+  if !is_new && is_made {
+    return delete_replaced(session).await;
   }
+  let Some(name) = announced(session)? else { return Ok(()) };
+  change(session, |record| record.image_ids.push(name.clone())).await?;
+  make(session, &name, cancel).await
+}
+
+/// Makes the image of a name that is on record, and deletes those that it takes the place of.
+pub async fn make(session: &Session, name: &str, cancel: &Cancel) -> Result<()> {
+  delete_failed(session, name).await?;
+  cancel.check(WHAT)?;
+  let container = session.record().lock().await.container_id.clone();
+  let (repository, tag) = name.rsplit_once(':').unwrap_or((name, ""));
+  let blank = spec::OUR_LABELS.iter().map(|label| ((*label).to_owned(), String::new())).collect();
+  // To its end: an engine goes on with it whoever waits.
+  let id = session.core().engine.commit_running(&container, repository, tag, &blank).await?;
+  let named = |record: &mut LeaseRecord| {
+    record.image_ids.iter_mut().filter(|known| *known == name).for_each(|known| known.clone_from(&id));
+  };
+  change(session, named).await?;
   delete_replaced(session).await
 }
 
-async fn commit(session: &Session, cancel: &Cancel) -> Result<()> {
-  cancel.check(WHAT)?;
-  let core = session.core();
-  let (repository, tag) = (repository(core)?, new_tag(core, session.key())?);
-  let name = format!("{repository}:{tag}");
-  let container = {
-    let mut record = session.record().lock().await;
-    if !session.rewrite(&mut record, |record| record.image_ids.push(name.clone())).await? {
-      return Err(session.taken_over());
-    }
-    record.container_id.clone()
-  };
-  let blank = spec::OUR_LABELS.iter().map(|label| ((*label).to_owned(), String::new())).collect();
-  // To its end: an engine goes on with it whoever waits.
-  let id = core.engine.commit_running(&container, &repository, &tag, &blank).await?;
+async fn change(session: &Session, change: impl FnOnce(&mut LeaseRecord)) -> Result<()> {
   let mut record = session.record().lock().await;
-  let named = |record: &mut LeaseRecord| {
-    record.image_ids.iter_mut().filter(|known| **known == name).for_each(|known| known.clone_from(&id));
-  };
-  if session.rewrite(&mut record, named).await? { Ok(()) } else { Err(session.taken_over()) }
+  if session.rewrite(&mut record, change).await? { Ok(()) } else { Err(session.taken_over()) }
 }
 
-/// Deletes all images of the run but the last. What cannot be deleted stays on record.
+/// True for a name on record, false for the id that takes its place once the image is made.
+fn is_name(known: &str) -> bool {
+  known.starts_with(REPOSITORIES)
+}
+
+/// How many of these have been replaced: those before the last one that was made, since names behind it may be of none.
+fn count_replaced(known: &[String]) -> usize {
+  known.iter().rposition(|known| !is_name(known)).unwrap_or(known.len().saturating_sub(1))
+}
+
+/// Takes names off the record whose images were not made, or not told of. What an engine makes of one later is for a sweep.
+async fn delete_failed(session: &Session, current: &str) -> Result<()> {
+  let mut failed = session.record().lock().await.image_ids.clone();
+  failed.retain(|known| is_name(known) && known != current);
+  delete_and_forget(session, &failed).await
+}
+
+/// Deletes the images of the run that another one has replaced. What cannot be deleted stays on record.
 async fn delete_replaced(session: &Session) -> Result<()> {
-  let core = session.core();
   let mut known = session.record().lock().await.image_ids.clone();
-  let last = known.pop();
-  if known.is_empty() {
+  known.truncate(count_replaced(&known));
+  delete_and_forget(session, &known).await
+}
+
+async fn delete_and_forget(session: &Session, images: &[String]) -> Result<()> {
+  if images.is_empty() {
     return Ok(());
   }
-  let gone = delete(core, session.run_id(), &known).await;
-  let mut record = session.record().lock().await;
-  let changed = |record: &mut LeaseRecord| {
-    record.image_ids.retain(|id| last.as_ref() == Some(id) || !gone.contains(id));
-  };
-  if session.rewrite(&mut record, changed).await? { Ok(()) } else { Err(session.taken_over()) }
+  let gone = delete(session.core(), session.run_id(), images).await;
+  change(session, |record| record.image_ids.retain(|id| !gone.contains(id))).await
 }
 
 /// Deletes images; which of them are gone. What could not be deleted is told by an event.
@@ -133,14 +165,14 @@ async fn delete(core: &Core, run: &str, images: &[String]) -> Vec<String> {
 /// Tries again to delete what the images of a run that waits have taken the place of. `None`: there is nothing to do, or
 /// somebody has the run by now. Else whether all of them are gone.
 pub async fn delete_replaced_of(core: &Core, record: &LeaseRecord) -> Result<Option<bool>> {
-  let Some((last, replaced)) = record.image_ids.split_last() else { return Ok(None) };
+  let replaced = record.image_ids.get(..count_replaced(&record.image_ids)).unwrap_or_default();
   if replaced.is_empty() || record.holder.is_some() {
     return Ok(None);
   }
   let gone = delete(core, &record.run_id, replaced).await;
   let mut record = record.clone();
-  record.image_ids.retain(|id| id == last || !gone.contains(id));
-  let (left, fence) = (record.image_ids.len() > 1, record.fence);
+  record.image_ids.retain(|id| !gone.contains(id));
+  let (left, fence) = (count_replaced(&record.image_ids) > 0, record.fence);
   // Under the same fence: whoever takes the run over meanwhile has the longer list, and finds nothing under those names.
   Ok(core.leases.save(&record, Some(fence)).await?.then_some(!left))
 }

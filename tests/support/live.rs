@@ -81,6 +81,7 @@ pub fn request(cmd: &[&str]) -> ExecRequest {
     clean_mark: None,
     exclusive: false,
     tap: None,
+    permit: None,
   }
 }
 

@@ -53,5 +53,6 @@ pub fn command(words: &[&str]) -> ExecRequest {
     clean_mark: None,
     exclusive: false,
     tap: None,
+    permit: None,
   }
 }

@@ -52,6 +52,7 @@ fn request(cmd: &[&str]) -> ExecRequest {
     clean_mark: Some(String::new()),
     exclusive: false,
     tap: None,
+    permit: None,
   }
 }
 

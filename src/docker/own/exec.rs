@@ -44,6 +44,9 @@ impl OwnEngine {
       false => Some(Target::new(&user, request.marker.clone(), request.exclusive)?),
     };
     env.extend(target.as_ref().map(Target::env));
+    if let Some(permit) = &request.permit {
+      permit().await?;
+    }
     let (limit, cap) = (limit.min(LONGEST), request.max_output_bytes);
     let options = json!({
       "cmd": cmd, "user": user, "env": env, "workingDir": working_dir,

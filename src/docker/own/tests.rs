@@ -1,8 +1,10 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use futures_util::FutureExt;
+
 use super::*;
-use crate::docker::engine::{ExecEnd, Stdin};
+use crate::docker::engine::{ExecEnd, Permit, Stdin};
 use crate::error::{Error, ErrorCode};
 
 const ID: &str = "c0ffee";
@@ -92,6 +94,14 @@ fn refusal<T>(result: Result<T>) -> (ErrorCode, String) {
   (error.code(), error.message().to_owned())
 }
 
+#[tokio::test]
+async fn a_command_without_a_permit_is_not_asked_for() {
+  let (engine, fake) = engine(Fake::default());
+  let refused: Permit = Arc::new(|| async { Err(fail!(Conflict, "another holder has it")) }.boxed());
+  let (code, _) = refusal(engine.exec(ID, ExecRequest { permit: Some(refused), ..request(None) }).await);
+  assert_eq!((code, asked(&fake)), (ErrorCode::Conflict, vec![]));
+}
+
 fn request(mark: Option<&str>) -> ExecRequest {
   ExecRequest {
     cmd: vec!["true".to_owned()],
@@ -108,6 +118,7 @@ fn request(mark: Option<&str>) -> ExecRequest {
     clean_mark: mark.map(str::to_owned),
     exclusive: true,
     tap: None,
+    permit: None,
   }
 }
 

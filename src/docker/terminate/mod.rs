@@ -247,6 +247,7 @@ fn script_request(cmd: Vec<String>, user: &str) -> ExecRequest {
     clean_mark: None,
     exclusive: false,
     tap: None,
+    permit: None,
   }
 }
 

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-use super::{PORT, Site};
+use super::{PORT, Site, variables};
 use crate::docker::EngineKind;
 use crate::docker::model::{Inspection, Network};
 use crate::environment::core::Core;
@@ -87,8 +87,13 @@ pub async fn remove_ours(core: &Core, run: Option<&str>, nonce: &str) {
   }
 }
 
-/// Listens again where a container of an earlier holder expects the proxy.
-pub async fn reopen(core: &Core, found: &Inspection) -> Result<Option<Box<dyn Connections>>> {
+/// Connections to the proxy, and the variables by which commands find it where it is not at the place that their container
+/// names.
+pub type Reopened = (Option<Box<dyn Connections>>, BTreeMap<String, String>);
+
+/// Listens again where a container of an earlier holder expects the proxy. A holder that was stopped keeps its port as long
+/// as it is: then it is at another one, and each command is told.
+pub async fn reopen(core: &Core, found: &Inspection) -> Result<Reopened> {
   let labels = found.config.labels.as_ref();
   let label = labels.and_then(|labels| labels.get(spec::LABEL_PROXY));
   let Some(site) = label.and_then(|site| site.parse::<Site>().ok()) else {
@@ -99,16 +104,37 @@ pub async fn reopen(core: &Core, found: &Inspection) -> Result<Option<Box<dyn Co
     ));
   };
   if core.engine.kind() == EngineKind::Memory {
-    return Ok(None);
+    return Ok((None, BTreeMap::new()));
   }
-  let mut pauses = TAKEN_PAUSES.iter();
-  loop {
-    match (TcpListener::bind(site.proxy).await, pauses.next()) {
-      (Ok(listener), _) => return Ok(Some(Box::new(Listening { listener, site }))),
-      (Err(error), Some(pause)) if error.kind() == io::ErrorKind::AddrInUse => sleep(*pause).await,
-      (Err(error), _) => return Err(not_listening(site.proxy, error)),
+  let listener = bind_again(site.proxy).await.map_err(|error| not_listening(site.proxy, error))?;
+  let proxy = listener.local_addr().map_err(|error| not_listening(site.proxy, error))?;
+  let env = if proxy == site.proxy { BTreeMap::new() } else { moved_to(core, proxy) };
+  Ok((Some(Box::new(Listening { listener, site: Site { proxy, ..site } })), env))
+}
+
+/// At this port, or at another one where somebody else keeps it.
+async fn bind_again(wanted: SocketAddr) -> io::Result<TcpListener> {
+  for pause in TAKEN_PAUSES {
+    match TcpListener::bind(wanted).await {
+      Err(error) if error.kind() == io::ErrorKind::AddrInUse => sleep(pause).await,
+      bound => return bound,
     }
   }
+  bind_near(wanted).await
+}
+
+async fn bind_near(wanted: SocketAddr) -> io::Result<TcpListener> {
+  match TcpListener::bind(wanted).await {
+    Err(error) if error.kind() == io::ErrorKind::AddrInUse => TcpListener::bind((wanted.ip(), 0)).await,
+    bound => bound,
+  }
+}
+
+/// What the application gives its commands counts more, as it does in the container's own variables.
+fn moved_to(core: &Core, proxy: SocketAddr) -> BTreeMap<String, String> {
+  let told = variables(&proxy.to_string()).into_iter();
+  let told = told.filter(|(name, _)| !core.options.env.contains_key(*name));
+  told.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 async fn listen_on(core: &Core, network: &Network) -> Result<(Site, Option<Box<dyn Connections>>)> {
@@ -124,12 +150,8 @@ async fn listen_on(core: &Core, network: &Network) -> Result<(Site, Option<Box<d
     return Ok((Site { proxy: SocketAddr::new(address, PORT), subnet }, None));
   }
   let wanted = SocketAddr::new(address, PORT);
-  let bound = match TcpListener::bind(wanted).await {
-    // Something on this host listens there on all addresses.
-    Err(error) if error.kind() == io::ErrorKind::AddrInUse => TcpListener::bind((address, 0)).await,
-    bound => bound,
-  };
-  let listening = bound.and_then(|listener| Ok((listener.local_addr()?, listener)));
+  // Something on this host may listen there on all addresses.
+  let listening = bind_near(wanted).await.and_then(|listener| Ok((listener.local_addr()?, listener)));
   let (proxy, listener) = listening.map_err(|error| not_listening(wanted, error))?;
   let site = Site { proxy, subnet };
   Ok((site, Some(Box::new(Listening { listener, site }))))

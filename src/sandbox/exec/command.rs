@@ -85,6 +85,7 @@ impl ExecSandbox {
       clean_mark: self.scripts.then(|| nonce.mark("end")),
       exclusive: true,
       tap: None,
+      permit: self.permit.clone(),
     }
   }
 }

@@ -114,6 +114,7 @@ impl ExecSandbox {
       clean_mark: Some(String::new()),
       exclusive: false,
       tap: None,
+      permit: self.permit.clone(),
     };
     let output = self.explained(self.engine.exec(&self.container, request).await).await?;
     if output.end != ExecEnd::TimedOut && output.exit_code.is_none_or(|code| code > FIRST_SIGNAL) {

@@ -18,6 +18,7 @@ use super::output::{OutputWriter, ProcessEnd};
 use super::{Capabilities, Command, CommandResult, Export, FileRange, FileStream, Listing, Outcome, Sandbox};
 use crate::archive::Owner;
 use crate::cancel::Cancel;
+use crate::docker::engine::Permit;
 use crate::docker::{ArchiveBody, ByteStream, Engine, EngineKind, ExecEnd, Stdin};
 use crate::error::{Error, ErrorCode, Result, fail};
 use crate::random;
@@ -50,6 +51,7 @@ pub struct ExecSandbox {
   user: String,
   owner: Owner,
   env: BTreeMap<String, String>,
+  permit: Option<Permit>,
   /// The engine runs real programs, so that scripts can do the work.
   scripts: bool,
   /// Programs get input, and give output while they run.
@@ -57,12 +59,14 @@ pub struct ExecSandbox {
 }
 
 impl ExecSandbox {
-  /// For this container; commands run as `owner` and have `env` on top of the container's variables.
+  /// For this container; commands run as `owner` and have `env` on top of the container's variables. Nothing is started in
+  /// it without the `permit`.
   pub fn new(
     engine: Arc<dyn Engine>,
     container: String,
     owner: Owner,
     env: BTreeMap<String, String>,
+    permit: Option<Permit>,
   ) -> Self {
     let (scripts, streams) = match engine.kind() {
       EngineKind::Node => (true, true),
@@ -70,7 +74,7 @@ impl ExecSandbox {
       EngineKind::Memory => (false, false),
     };
     let user = format!("{}:{}", owner.uid, owner.gid);
-    Self { engine, container, user, owner, env, scripts, streams }
+    Self { engine, container, user, owner, env, permit, scripts, streams }
   }
 
   async fn explained<T>(&self, result: Result<T>) -> Result<T> {
@@ -146,6 +150,9 @@ impl Sandbox for ExecSandbox {
     if self.scripts && self.streams {
       return self.write(path, contents, mode, cancel).await;
     }
+    if let (EngineKind::Own, Some(permit)) = (self.engine.kind(), &self.permit) {
+      permit().await?;
+    }
     let (engine, container) = (self.engine.as_ref(), self.container.as_str());
     let written =
       archive_files::write_file(engine, container, path, contents, mode, self.owner, cancel).await;
@@ -183,7 +190,7 @@ impl Sandbox for ExecSandbox {
   }
 
   async fn import(&self, tar: ByteStream, cancel: &Cancel) -> Result<()> {
-    let put = self.engine.put_archive(&self.container, WORKSPACE_ROOT, ArchiveBody::Stream(tar));
+    let put = self.engine.put_workspace(&self.container, WORKSPACE_ROOT, ArchiveBody::Stream(tar));
     self.explained(cancel.guard("Filling the workspace", put).await).await
   }
 

@@ -188,6 +188,7 @@ async fn helper(site: &Site<'_>, cmd: Vec<String>) -> Result<ExecOutput> {
     clean_mark: Some(String::new()),
     exclusive: false,
     tap: None,
+    permit: None,
   };
   site.engine.exec(site.container, request).await
 }
