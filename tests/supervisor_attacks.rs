@@ -81,6 +81,30 @@ fn threads_without_their_first_and_orphans_of_a_reaper_end_with_their_command() 
   }
 }
 
+// A killed one of the forty starts another, and their number is bounded only by the container's.
+#[test]
+fn forty_that_start_each_other_anew_end_soon_and_alone() {
+  let (_container, mut host) = target();
+  let bystander = host.spawn(&["sh", "-c", "read x; echo alive $x"], |exec| exec.stdin = true);
+  host.until(|host| host.operations[&bystander].started.is_some());
+  let script = format!("{ATTACK} hydra 40 & read x; kill -9 $!; sleep 30");
+  let op = host.spawn(&["sh", "-c", &script], |exec| exec.stdin = true);
+  host.until(|host| host.operations[&op].output.len() == 40);
+  // One that is killed is followed by others, which say their letters.
+  host.feed(op, b"\n");
+  host.until(|host| host.operations[&op].output.len() > 40);
+  let start = Instant::now();
+  host.send(op, &ToInside::Cancel);
+  let outcome = host.finish(op);
+  assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+  assert_eq!(outcome.how(), How::Cancelled);
+  assert!(outcome.exited.unwrap().killed >= 40, "{outcome:?}");
+  assert!(host.notices.is_empty(), "{:?}", host.notices);
+  host.feed(bystander, b"indeed\n");
+  assert_eq!(host.finish(bystander).text(), "alive indeed\n");
+  assert_eq!(others(&mut host), "");
+}
+
 #[test]
 fn a_leased_file_is_busy_and_holds_up_nobody() {
   let (_container, mut host) = target();

@@ -424,6 +424,28 @@ fn a_sparse_giant_is_refused_and_reads_as_what_it_is() {
 }
 
 #[test]
+fn holes_go_out_as_zeros_and_come_back_as_holes() {
+  let (_container, mut host) = resident(&Profile::default());
+  let make = "truncate -s 20M empty; truncate -s 20M file; dd if=/dev/urandom of=file bs=4k count=3 seek=1000 conv=notrunc 2>/dev/null";
+  let look = "stat -c '%n %s %b' empty file; md5sum empty file";
+  let before = host.sh(&format!("{make}; {look}")).text();
+  assert!(before.starts_with("empty 20971520 0\nfile 20971520 24\n"), "{before}");
+  let op = host.open(&ToInside::TarOut(TarOut { window: WINDOW, max_bytes: 64 << 20, max_entries: 100 }));
+  let tar = host.finish(op).output;
+  // There is not the room for them.
+  let (_other, mut into) = resident(&Profile { tmpfs_mib: 4, ..Profile::default() });
+  let op = into.open(&ToInside::TarIn(TarIn { max_bytes: 64 << 20, max_entries: 100 }));
+  into.feed(op, &tar);
+  assert!(matches!(into.finish(op).done, Some(Reply::Tar(TarDone { entries: 2, .. }))));
+  assert_eq!(into.sh(look).text(), before);
+  // What they might hold counts all the same.
+  let op = into.open(&ToInside::TarIn(TarIn { max_bytes: 30 << 20, max_entries: 100 }));
+  into.feed(op, &tar);
+  assert_eq!(into.finish(op).failure(), Failure::BadArchive);
+  assert_eq!(into.sh(look).text(), before);
+}
+
+#[test]
 fn a_new_holder_takes_over_what_a_dead_one_left() {
   let (container, mut first) = resident(&Profile::default());
   let finished = first.spawn(&["echo", "done"], |_| {});

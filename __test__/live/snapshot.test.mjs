@@ -356,6 +356,23 @@ for (const image of isExec ? [BUSYBOX, DEBIAN] : [BUSYBOX]) {
     ))
 }
 
+test('a hole takes no room when it comes back, where process 1 unpacks', () =>
+  held(
+    async ({ session, acquire, lose }) => {
+      const blocks = current => sh(current, "stat -c '%s %b' hole; md5sum <hole")
+      await sh(session, 'truncate -s 20M hole; printf end >>hole')
+      const before = await blocks(session)
+      assert.match(before, /^20971523 8\n/)
+      await session.snapshot()
+      await lose()
+      await session.release({ status: 'suspended' })
+      const after = await blocks(await acquire())
+      // The container's own tar writes the zeros.
+      assert.equal(after, isExec ? before.replace(' 8\n', ' 40968\n') : before)
+    },
+    { limits: { maxWorkspaceBytes: 64 * 1024 * 1024 } },
+  ))
+
 test('files that grow, shrink and go while they are saved make no broken snapshot', () =>
   held(async ({ session, acquire, lose }) => {
     await sh(

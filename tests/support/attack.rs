@@ -99,6 +99,7 @@ fn main() {
     Some("lease") => lease(&std::env::args().nth(2).unwrap()),
     Some("headless") => headless(),
     Some("reaper") => reaper(),
+    Some("hydra") => hydra(argument(2).parse().unwrap()),
     Some("unseen") => unseen(),
     Some("offer") => offer::offers(&argument(2), argument(3).parse().unwrap()),
     Some("flood") => offer::flood(argument(2).parse().unwrap()),
@@ -326,6 +327,38 @@ fn reaper() {
       }
     }
   });
+}
+
+/// So many processes, each in a session of its own and below the one before; whose child or parent is killed starts
+/// another. Each says a letter when it is there.
+fn hydra(heads: usize) -> ! {
+  unsafe extern "C" {
+    fn getppid() -> c_int;
+    fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;
+  }
+  let grow = |heads| match unsafe { fork() } {
+    0 => hydra(heads),
+    child => child,
+  };
+  unsafe { setsid() };
+  print!("h");
+  std::io::stdout().flush().unwrap();
+  let below = heads - 1;
+  let (mut child, mut parent) = (if below > 0 { grow(below) } else { 0 }, unsafe { getppid() });
+  loop {
+    // Whatever ended, children of earlier turns too; where there was no room for one (-1), it is tried again.
+    let mut ended = unsafe { waitpid(-1, std::ptr::null_mut(), 1) } == child;
+    ended |= child == -1;
+    if below > 0 && ended {
+      child = grow(below);
+    }
+    let now = unsafe { getppid() };
+    if now != parent {
+      parent = now;
+      grow(heads);
+    }
+    std::thread::sleep(std::time::Duration::from_micros(200));
+  }
 }
 
 fn leave_behind(then: impl FnOnce()) {

@@ -3,6 +3,7 @@
 //! Commands change the tree while we work on it. A symbolic link anywhere on the way is refused by the kernel in the
 //! same call that opens; nothing is opened by a text that was looked at before.
 
+mod holes;
 pub mod listing;
 pub mod packing;
 pub mod reading;

@@ -55,6 +55,26 @@ impl Temporary {
     Ok(())
   }
 
+  /// Writes at an offset, beyond the end too: what is between is a hole.
+  pub fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+      match rustix::io::pwrite(&self.fd, bytes, offset) {
+        Ok(count) => {
+          bytes = bytes.get(count..).unwrap_or_default();
+          offset += count as u64;
+        }
+        Err(Errno::INTR) => {}
+        Err(error) => return Err(error),
+      }
+    }
+    Ok(())
+  }
+
+  /// Sets how long it is; what was not written is a hole.
+  pub fn set_length(&self, length: u64) -> Result<(), Errno> {
+    rustix::fs::ftruncate(&self.fd, length)
+  }
+
   /// Sets when it was changed last.
   pub fn set_time(&self, times: &Timestamps) -> Result<(), Errno> {
     rustix::fs::futimens(&self.fd, times)

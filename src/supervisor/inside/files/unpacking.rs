@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::super::link::Link;
 use super::super::operations::{Context, Step, failed};
+use super::holes::Filling;
 use super::temporary::Temporary;
 use super::{Workspace, failure, wide_window};
 use crate::archive::{
@@ -25,7 +26,7 @@ pub struct Unpacking {
   window: ReceiveWindow,
   unpacker: Unpacker,
   max_bytes: u64,
-  file: Option<(Temporary, Entry)>,
+  file: Option<(Filling, Entry)>,
   open: OpenDirectories,
   ended: bool,
   entries: u32,
@@ -127,7 +128,7 @@ fn is_in(path: &EntryPath, directory: &EntryPath) -> bool {
 
 fn apply(
   event: Event,
-  file: &mut Option<(Temporary, Entry)>,
+  file: &mut Option<(Filling, Entry)>,
   open: &mut OpenDirectories,
   entries: &mut u32,
   workspace: &Workspace,
@@ -143,12 +144,11 @@ fn apply(
       *file = make(entry, workspace)?;
       Ok(())
     }
-    Event::Data(bytes) => file.as_ref().map_or(Ok(()), |(file, _)| file.write(&bytes)),
+    Event::Data(bytes) => file.as_mut().map_or(Ok(()), |(file, _)| file.write(&bytes)),
     Event::End => match file.take() {
       Some((file, entry)) => {
         let (_, name) = relative(&entry.path)?.split().ok_or(Errno::ISDIR)?;
-        file.set_time(&time(entry.mtime))?;
-        file.place(name, entry.mode, true)
+        file.place(name, entry.mode, &time(entry.mtime))
       }
       None => Ok(()),
     },
@@ -156,7 +156,7 @@ fn apply(
 }
 
 /// Makes what has no contents; of a file, the temporary one that gets them.
-fn make(entry: Entry, workspace: &Workspace) -> Result<Option<(Temporary, Entry)>, Errno> {
+fn make(entry: Entry, workspace: &Workspace) -> Result<Option<(Filling, Entry)>, Errno> {
   let path = relative(&entry.path)?;
   if entry.kind == EntryKind::Directory {
     let made = workspace.make_directory(path)?;
@@ -186,7 +186,7 @@ fn make(entry: Entry, workspace: &Workspace) -> Result<Option<(Temporary, Entry)
       rustix::fs::linkat(&from, first, &directory, name, AtFlags::empty())?;
       Ok(None)
     }
-    _ => Ok(Some((Temporary::new(directory)?, entry))),
+    _ => Ok(Some((Filling::new(Temporary::new(directory)?), entry))),
   }
 }
 
