@@ -68,10 +68,19 @@ async function inContainer(id: string) {
 
   const said = await run(['sh', '-c', 'echo $GREETING $MORE; echo oops >&2; exit 3'], { env: ['MORE=more'] })
   console.log('exec', said.exitCode, text(said.stdout).trim(), text(said.stderr).trim(), said.truncated, said.timedOut)
-  const late = await run(['sleep', '61'], { timeoutMs: 500, marker: 'sleep 61' })
-  console.log('late', late.exitCode, late.timedOut, late.truncated)
-  const long = await run(['sh', '-c', 'yes | head -c 100000'], { marker: 'yes' })
-  console.log('long', long.stdout.byteLength, long.truncated, long.timedOut)
+  // Its time runs out long after it has written.
+  const late = await run(['sh', '-c', 'echo out; echo err >&2; sleep 61'], { timeoutMs: 3_000, marker: 'sleep 61' })
+  console.log('late', late.exitCode, text(late.stdout).trim(), text(late.stderr).trim(), late.timedOut, late.truncated)
+  const long = await run(['sh', '-c', 'yes'], { marker: 'yes' })
+  console.log('long', long.exitCode, long.stdout.byteLength, long.truncated, long.timedOut)
+  const endless = ['sh', '-c', 'while echo x; do :; done']
+  const busy = await run(endless, { timeoutMs: 1_000, maxOutputBytes: 1024 ** 3, marker: 'while echo' })
+  console.log('busy', busy.exitCode, busy.stdout.byteLength > 0, busy.truncated, busy.timedOut)
+  const marked = (changes: Partial<DockerExecOptions>) => run(['sh', '-c', 'echo ${#ZHIVEX_EXEC_ID}'], changes)
+  const [mark, none] = [await marked({}), await marked({ skipTerminate: true })]
+  console.log('mark', text(mark.stdout).trim(), text(none.stdout).trim())
+  const nobody = { cmd: ['true'], workingDir: '/', timeoutMs: 1_000, maxOutputBytes: 1 } as DockerExecOptions
+  console.log('no user', await outcome(docker.exec(id, nobody)))
   const controller = new AbortController()
   setTimeout(() => controller.abort(), 300)
   console.log('abort', await outcome(run(['sleep', '62'], { signal: controller.signal, marker: 'sleep 62' })))
