@@ -1,7 +1,6 @@
 //! The timer that ends a container whose holder is dead: nothing but a heartbeat of the current holder feeds it. The
 //! environment is that of `supervisor_inside.rs`.
 #![cfg(all(feature = "supervisor", target_os = "linux"))]
-#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/resident.rs"]
 mod resident;
