@@ -48,6 +48,17 @@ enum Stop {
   Failed(Error),
 }
 
+impl Stop {
+  /// The state of a command that was killed because of this.
+  fn of_killed(&self, mut state: ExecState) -> ExecState {
+    // It was us who hung up, before the kill.
+    if matches!(self, Self::Cap | Self::Deadline) && state.exit_code == Some(HUNG_UP) {
+      state.exit_code = Some(KILLED);
+    }
+    state
+  }
+}
+
 /// What may have to be killed.
 struct Left<'a> {
   target: Option<&'a Target>,
@@ -220,11 +231,8 @@ impl Client {
     let killed = target.is_some() && state.running;
     if killed && !matches!(stop, Stop::Cancelled | Stop::Failed(_)) {
       // Whatever the engine then says of a command that we killed, the call itself did not fail.
-      state = stream.wait_ended(Instant::now() + KILLED_STATE_TIMEOUT).await.unwrap_or(ExecState::UNKNOWN);
-      // It was us who hung up, and then killed it.
-      if matches!(stop, Stop::Cap | Stop::Deadline) && state.exit_code == Some(HUNG_UP) {
-        state.exit_code = Some(KILLED);
-      }
+      let told = stream.wait_ended(Instant::now() + KILLED_STATE_TIMEOUT).await;
+      state = stop.of_killed(told.unwrap_or(ExecState::UNKNOWN));
     }
     Ok((state, end))
   }
