@@ -221,11 +221,14 @@ async fn a_release_that_loses_the_lease_at_its_last_look_removes_nothing() {
 async fn a_first_save_whose_answer_is_lost_leaves_nothing() {
   let world = World::new("{}");
   world.leases.on_save(|inner, record| {
-    let saved = futures_util::FutureExt::now_or_never(inner.save(record, None));
+    // The first; then what marks it as ended, whose answer is lost too.
+    let expected = (record.status == "failed").then_some(record.fence);
+    let saved = futures_util::FutureExt::now_or_never(inner.save(record, expected));
     assert!(saved.unwrap().unwrap());
     Some(Err(broken()))
   });
   assert_eq!(code(world.acquire(&world.core()).await), ErrorCode::Internal);
+  assert_eq!(world.leases.saves.load(Ordering::Relaxed), 2);
   assert_eq!(world.leases.record().await, None);
   assert_eq!(world.containers().await, [""; 0]);
   world.leases.as_usual();

@@ -65,12 +65,10 @@ pub async fn unmake(core: &Core, run: Run<'_>, made: &NewContainer, claim: &Clai
     return made.sandbox.detach();
   }
   made.discard(core, Some(run.id)).await;
-  let removed = match withdrawn {
-    Ok(Withdrawn::Marked) => core.leases.remove(run.key, claim.fence()).await.map(drop),
-    Ok(_) => Ok(()),
-    Err(error) => Err(error),
-  };
-  if let Err(error) = removed {
+  // Where nobody can tell, it is tried: another holder's has another fence.
+  if !matches!(withdrawn, Ok(Withdrawn::Unwritten))
+    && let Err(error) = core.leases.remove(run.key, claim.fence()).await
+  {
     core.events.left(Some(run.id), Resource::Lease, run.key, &error);
   }
 }
