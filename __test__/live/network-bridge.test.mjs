@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { createMemoryLeaseStore } from '../../index.js'
+import { createMemoryLeaseStore, createMemorySnapshotStore } from '../../index.js'
 import { behindProxy } from '../support/engine-proxy.mjs'
 import { engine, failureOf, lab, runProgram, sh } from '../support/live.mjs'
 import { reaching } from '../support/network.mjs'
@@ -85,6 +85,50 @@ test('what a killed host left is swept, the network too', async () => {
   }
   await owner.close()
   assert.deepEqual([await networks(), await containers()], [[], []])
+})
+
+test('a holder that was stopped while it made the network of a restore leaves that of the next one', async () => {
+  const stores = { leaseStore: createMemoryLeaseStore(), snapshotStore: createMemorySnapshotStore() }
+  const options = { ...reaching([443]).options, ...exec, ...stores }
+  const runId = randomUUID()
+  const firstOwner = environment(options)
+  const first = await firstOwner.acquire({ runId })
+  await first.writeFile('f', 'kept')
+  await first.release({ status: 'suspended' })
+  for (const { Id } of await containers()) await client.removeContainer(Id)
+  let [reach, goOn] = []
+  const reached = new Promise(resolve => (reach = resolve))
+  const until = new Promise(resolve => (goOn = resolve))
+  const held = async () => {
+    reach()
+    await until
+    return false
+  }
+  await behindProxy([{ method: 'POST', path: /^\/networks\/create/, before: held }], async slowly => {
+    const slow = environment({ ...options, socketPath: slowly.socketPath })
+    const stopped = failureOf(slow.acquire({ runId }))
+    await reached
+    // As if it had been silent for long.
+    const [record] = await stores.leaseStore.list(ownerId)
+    const silent = { ...record, holder: { ...record.holder, heartbeatAt: 0 } }
+    assert.ok(await stores.leaseStore.save(silent, record.fence))
+    // It goes on when the next one has a network, and no container in it yet.
+    const meanwhile = async () => {
+      goOn()
+      await stopped
+    }
+    await behindProxy([{ method: 'POST', path: /^\/containers\/create/, before: meanwhile }], async proxy => {
+      const next = environment({ ...options, socketPath: proxy.socketPath })
+      const session = await next.acquire({ runId })
+      assert.equal((await session.readFile('f', { encoding: 'utf8' })).contents, 'kept')
+      assert.match(await sh(session, 'wget -O - http://bad.test/ 2>&1 || true'), /403/)
+      await session.release({ status: 'completed' })
+      await next.close()
+    })
+    await slow.close()
+  })
+  await firstOwner.close()
+  assert.deepEqual(await networks(), [])
 })
 
 test('a lease that expired takes the network with it', async () => {

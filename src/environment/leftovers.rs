@@ -25,18 +25,26 @@ pub async fn remove_container(core: &Core, name: &str, claim: &Claim) -> Result<
 /// The same, with the networks that were made for the lease.
 pub async fn remove_all(core: &Core, run: &str, name: &str, claim: &Claim) -> Result<bool> {
   let found = container(core, name, claim).await?;
-  let networks = match core.proxy {
-    Some(_) => core.engine.list_networks(&format!("{}={}", spec::LABEL_NONCE, nonce(claim.token()))).await?,
-    None => Vec::new(),
-  };
+  let networks = bridge::made_for(core, claim).await?;
   if !claim.has_token().await? {
     return Ok(false);
   }
   remove(core, found).await?;
   for network in networks {
-    bridge::close(core, Some(run), &network.id).await;
+    bridge::close(core, Some(run), &network).await;
   }
   Ok(true)
+}
+
+/// Removes the networks that were made for the claim's lease, unless another holder has it.
+pub async fn remove_networks(core: &Core, run: Option<&str>, claim: &Claim) -> Result<()> {
+  let networks = bridge::made_for(core, claim).await?;
+  if claim.has_token().await? {
+    for network in networks {
+      bridge::close(core, run, &network).await;
+    }
+  }
+  Ok(())
 }
 
 /// The id of the container of this name, where it carries the claim's token.

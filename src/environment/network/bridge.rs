@@ -19,8 +19,11 @@ use tokio::time::sleep;
 use super::{PORT, Site, variables};
 use crate::docker::EngineKind;
 use crate::docker::model::{Inspection, Network};
+use crate::environment::claim::Claim;
 use crate::environment::core::Core;
+use crate::environment::create::nonce;
 use crate::environment::event::Resource;
+use crate::environment::leftovers;
 use crate::environment::spec;
 use crate::error::{Error, ErrorCode, Result, fail};
 use crate::sandbox::connections::{Connection, Connections};
@@ -47,12 +50,15 @@ pub async fn open(
   run: Option<&str>,
   name: &str,
   labels: &BTreeMap<String, String>,
+  claim: &Claim,
 ) -> Result<Bridge> {
   let network = match core.engine.create_labelled_network(name, labels).await {
     Ok(network) => network,
     Err(error) => {
       // It may exist all the same: the reply may have been lost.
-      remove_ours(core, run, labels.get(spec::LABEL_NONCE).map_or("", String::as_str)).await;
+      if let Err(error) = leftovers::remove_networks(core, run, claim).await {
+        core.events.left(run, Resource::Network, name, &error);
+      }
       return Err(exhausted(error));
     }
   };
@@ -72,19 +78,13 @@ pub async fn close(core: &Core, run: Option<&str>, id: &str) {
   }
 }
 
-/// Removes the networks that were made for the lease with this nonce, on record or not.
-pub async fn remove_ours(core: &Core, run: Option<&str>, nonce: &str) {
+/// The networks that were made for the lease of this claim, on record or not: the engine's ids of them.
+pub async fn made_for(core: &Core, claim: &Claim) -> Result<Vec<String>> {
   if core.proxy.is_none() {
-    return;
+    return Ok(Vec::new());
   }
-  match core.engine.list_networks(&format!("{}={nonce}", spec::LABEL_NONCE)).await {
-    Ok(networks) => {
-      for network in networks {
-        close(core, run, &network.id).await;
-      }
-    }
-    Err(error) => core.events.left(run, Resource::Network, nonce, &error),
-  }
+  let label = format!("{}={}", spec::LABEL_NONCE, nonce(claim.token()));
+  Ok(core.engine.list_networks(&label).await?.into_iter().map(|network| network.id).collect())
 }
 
 /// Connections to the proxy, and the variables by which commands find it where it is not at the place that their container
