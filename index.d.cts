@@ -1107,7 +1107,8 @@ export interface SnapshotStore {
   /**
    * The snapshot, if there is one; `null` counts as none too. A torn one is an error, never an empty one: `load` rejects,
    * or the tar throws before its end. The tar is read once, one piece asked for at a time; a reader that stops early
-   * calls its `return`. Pieces are of any size, and `Uint8Array`s: anything else is `CONFIG_INVALID`.
+   * calls its `return`. Pieces are of any size, and `Uint8Array`s: anything else is `CONFIG_INVALID`. A piece is copied before
+   * the next one is asked for, so that its memory may be used again then.
    */
   load(key: string): Promise<{ meta: SnapshotMeta; tar: AsyncIterable<Uint8Array> } | undefined>
   /**

@@ -157,7 +157,7 @@ test('the name of a run that has a container already is not given away', async (
   const { owner, full } = pooled()
   const first = await owner.acquire({ runId: randomUUID() })
   await full(SIZE)
-  await assert.rejects(owner.acquire({ runId }), { name: 'ConflictError', message: /another process works on it/ })
+  await assert.rejects(owner.acquire({ runId }), { name: 'ConflictError', message: /no lease in this lease store/ })
   assert.equal((await held.exec({ command: 'echo', args: ['on'] })).stdout, 'on\n')
   for (const session of [held, first]) await session.release({ status: 'completed' })
   await owner.close()

@@ -29,7 +29,12 @@ pub async fn remove_all(core: &Core, run: &str, name: &str, claim: &Claim) -> Re
   if !claim.has_token().await? {
     return Ok(false);
   }
-  remove(core, found).await?;
+  if let Some(id) = found
+    && let Err(error) = remove(core, Some(id.clone())).await
+  {
+    core.events.left(Some(run), Resource::Container, &id, &error);
+    return Err(error);
+  }
   for network in networks {
     bridge::close(core, Some(run), &network).await;
   }

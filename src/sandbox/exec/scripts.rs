@@ -39,7 +39,7 @@ pub const READ: &str = r#"cd -P -- "$1" 2>/dev/null || {
 [ -e "./$2" ] || exit 42
 [ -d "./$2" ] && exit 43
 [ -f "./$2" ] || exit 44
-[ -r "./$2" ] || exit 45
+[ -r "./$2" ] || { echo 'it may not be read' >&2; exit 45; }
 exec 3<"./$2" || exit 45
 [ "$(readlink /proc/self/fd/3; echo .)" = "$1/$2
 ." ] || exit 41
