@@ -7,8 +7,8 @@ import { Leases, environment } from './support/stores.mjs'
 
 const MIB = 2 ** 20
 const CALLS = 100_000
-const ROUNDS = 5
-/** What is held for each call grows in every round by more than this: 25 bytes a call. */
+const ROUNDS = 10
+/** What is held for each call grows in every round by more than this: 52 bytes a call. */
 const GROWTH = MIB / 2
 const AT_ONCE = 100
 

@@ -17,19 +17,37 @@ if (unknown.length > 0) {
 const results = new Map()
 const order = inOrder(wanted)
 const context = { env: [], stop: async () => {} }
-const inLanes = order.filter(name => STAGES[name].lane !== undefined)
-for (const name of order.filter(name => !inLanes.includes(name))) await record(name, { show: true })
-// Lanes go on side by side, the stages of each one after the other. The first is watched; what others say is shown behind it.
-const lanes = [...new Set(inLanes.map(name => STAGES[name].lane))].toSorted((one, other) => one - other)
-const hidden = await Promise.all(lanes.map((lane, place) => runLane(lane, place === 0)))
-for (const text of hidden.flat()) process.stdout.write(text)
+for (const names of inPhases(order)) {
+  if (STAGES[names[0]].lane === undefined) await record(names[0], { show: true })
+  else await sideBySide(names)
+}
 await context.stop()
 report()
 
+/** Stages without a lane alone, neighbours with one together. */
+function inPhases(names) {
+  const phases = []
+  for (const name of names) {
+    const last = phases.at(-1)
+    const joins = STAGES[name].lane !== undefined && last && STAGES[last[0]].lane !== undefined
+    if (joins) last.push(name)
+    else phases.push([name])
+  }
+  return phases
+}
+
+/** Lanes go on side by side, the stages of each one after the other. The first is watched; what others say is shown behind it. */
+async function sideBySide(names) {
+  const numbers = [...new Set(names.map(name => STAGES[name].lane))].toSorted((one, other) => one - other)
+  const inLane = lane => names.filter(name => STAGES[name].lane === lane)
+  const hidden = await Promise.all(numbers.map((lane, place) => runLane(inLane(lane), lane, place === 0)))
+  for (const text of hidden.flat()) process.stdout.write(text)
+}
+
 /** What the stages said, where it is not shown meanwhile. */
-async function runLane(lane, show) {
+async function runLane(names, lane, show) {
   const said = []
-  for (const name of inLanes.filter(name => STAGES[name].lane === lane)) {
+  for (const name of names) {
     const its = { env: context.env[lane], show, said: [] }
     await record(name, its)
     if (!show) said.push(`\n=== ${name}, beside the others\n`, ...its.said)

@@ -24,7 +24,7 @@ try:
     s = socket.socket(family, socket.SOCK_DGRAM, socket.IPPROTO_ICMPV6 if ':' in address else socket.IPPROTO_ICMP)
   else:
     s = socket.socket(family, socket.SOCK_STREAM if kind == 'tcp' else socket.SOCK_DGRAM)
-  s.settimeout(3)
+  s.settimeout(3 if kind == 'tcp' else 1)
   s.connect((address, port))
   if kind != 'tcp':
     s.send(b'\\x08\\x00\\xf7\\xff\\x00\\x00\\x00\\x00' if kind == 'icmp' else b'hello')
@@ -41,7 +41,14 @@ const probe = async (session, kind, address, port = 1) => {
 }
 
 const inClients = (options, use) =>
-  inSession({ ...options, image: CLIENTS, limits: { memoryMb: 512, commandTimeoutMs: 60_000 } }, use)
+  inSession(
+    {
+      ...options,
+      image: CLIENTS,
+      limits: { memoryMb: 512, pids: 256, maxConcurrentProcesses: 16, commandTimeoutMs: 60_000 },
+    },
+    use,
+  )
 
 /** The address of the engine's end of the run's own network; with the resident transport there is none. */
 const gatewayOf = async session => {
@@ -52,7 +59,7 @@ const gatewayOf = async session => {
 test('C28: no address is reached beside the proxy, by TCP, UDP or ICMP, IPv4 or IPv6', async () => {
   const { options } = reaching([443])
   await inClients(options, async session => {
-    for (const [kind, address, port] of [
+    const ways = [
       ['tcp', '1.1.1.1', 443],
       ['tcp', '192.0.2.1', 80],
       ['udp', '1.1.1.1', 53],
@@ -66,13 +73,15 @@ test('C28: no address is reached beside the proxy, by TCP, UDP or ICMP, IPv4 or 
       ['icmp', '2606:4700:4700::1111'],
       ['udp', '224.0.0.251', 5353],
       ['udp', '255.255.255.255', 67],
-    ]) {
+    ]
+    const each = async ([kind, address, port]) => {
       const said = await probe(session, kind, address, port)
       assert.notEqual(said, 'OUT', `${kind} ${address}`)
       // With a network of its own, what is sent to others is dropped on the way.
       const how = /unreachable|denied|not supported|assign|not permitted/i
       assert.match(said, transport === 'exec' ? /./ : how, `${kind} ${address}: ${said}`)
     }
+    await Promise.all(ways.map(each))
   })
 })
 
@@ -118,7 +127,7 @@ try: print(socket.getaddrinfo(${JSON.stringify(name)}, 443))
 except OSError as error: print('no')`
     const result = await session.exec({ command: 'python3', args: ['-c', script], timeoutMs: 60_000 })
     assert.equal(result.stdout.trim(), 'no', JSON.stringify(result))
-    for (const server of ['127.0.0.11', '127.0.0.53', '8.8.8.8']) {
+    const ask = async server => {
       const lookup = `import socket,sys
 s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.settimeout(3)
 q=b'\\x12\\x34\\x01\\x00\\x00\\x01'+b'\\x00'*6+b''.join(bytes([len(l)])+l for l in b'${name}'.split(b'.'))+b'\\x00\\x00\\x01\\x00\\x01'
@@ -129,6 +138,7 @@ except OSError as error: print(type(error).__name__)`
       // An engine's own resolver may say that it cannot, and never more.
       assert.doesNotMatch(said, /^answer 0 [1-9]/, `${server}: ${said}`)
     }
+    await Promise.all(['127.0.0.11', '127.0.0.53', '8.8.8.8'].map(ask))
   })
   assert.deepEqual(asked, [])
 })

@@ -2,6 +2,7 @@
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { buildSupervisor } from '../build-supervisor.mjs'
 import { build, checkGenerated } from '../build.mjs'
 import { startEngine } from '../engine.mjs'
 import { IMAGES } from '../images.mjs'
@@ -23,14 +24,17 @@ const SOAK = join(TESTS, 'soak')
 const TEST_MS = 60_000
 const FILE_MS = 600_000
 
-// `needs` are stages without which this one cannot run; they are run first even when only this one was asked for. Those with a
-// `lane` go on beside those of other lanes, behind those without: they wait more than they work. Each lane has an engine of
-// its own, since tests look for leftovers there.
+// `needs` are stages without which this one cannot run; they are run first even when only this one was asked for. Neighbours with a
+// `lane` go on side by side, those of one lane one after the other: compilers end in one thread, and tests wait more than they
+// work. Each lane of tests has an engine of its own, since they look for leftovers there.
 export const STAGES = {
   setup: { run: () => setup().then(() => ONE) },
-  build: { needs: ['setup'], run: () => build({ profile: 'quick' }).then(() => ONE) },
-  lint: { needs: ['build'], run: lint },
-  compile: { needs: ['build'], run: compile },
+  // The addon and the Rust tests embed it.
+  inside: { needs: ['setup'], run: () => buildSupervisor().then(() => ONE) },
+  build: { needs: ['inside'], lane: 0, run: () => build({ profile: 'quick' }).then(() => ONE) },
+  style: { needs: ['build'], lane: 0, run: style },
+  lint: { needs: ['inside'], lane: 1, run: lint },
+  compile: { needs: ['inside'], lane: 1, run: compile },
   engine: { needs: ['setup'], run: engine },
   bun: { needs: ['build', 'engine'], lane: 0, run: bun },
   node: { needs: ['build', 'engine'], lane: 1, run: node },
@@ -42,26 +46,36 @@ export const STAGES = {
 }
 const LANES = 3
 
-async function lint() {
-  const checks = [
+function lint(its) {
+  return checked(its, [
     ['cargo', 'fmt', '--check'],
     ['cargo', 'clippy', '--all-targets', '--all-features', '--', '-D', 'warnings'],
     // Without the default features there is no Node-API at all: all but the border must build alone.
     ['cargo', 'check', '--lib', '--no-default-features', '--features', 'fuzzing'],
+  ])
+}
+
+// Behind the build, which writes some of the files.
+async function style(its) {
+  const checks = await checked(its, [
     [tool('oxlint'), '--deny-warnings'],
     [tool('prettier'), '--check', '.'],
-  ]
-  const results = []
-  for (const [command, ...args] of checks) results.push(single(await run(command, args)))
+  ])
   const generated = await checkGenerated().then(() => ({ code: 0 }), failure)
-  return add([...results, single(generated)])
+  return add([checks, single(generated)])
+}
+
+async function checked(its, checks) {
+  const results = []
+  for (const [command, ...args] of checks) results.push(single(await runIn(its, command, args)))
+  return add(results)
 }
 
 // All features at once: a second set of them would have everything compiled a second time.
 const RUST = ['test', '--no-fail-fast', '--all-features']
 
-async function compile() {
-  return single(await run('cargo', [...RUST, '--no-run']))
+async function compile(its) {
+  return single(await runIn(its, 'cargo', [...RUST, '--no-run']))
 }
 
 async function rust(its) {
