@@ -301,7 +301,9 @@ async fn a_used_up_process_limit_is_raised_for_the_script_and_restored() {
 
 #[tokio::test]
 async fn processes_that_cannot_be_killed_are_an_error_that_says_so() {
-  for (kill, part) in [(exec_exited(1), "ended with exit code 1)"), (exec_exited(127), "ended with exit code 127)")] {
+  for (kill, part) in
+    [(exec_exited(1), "ended with exit code 1)"), (exec_exited(127), "ended with exit code 127)")]
+  {
     let engine = engine(hanging(), exec_running())
       .on("GET", KILL_INSPECT, kill)
       .on("GET", STATS, reply(200, r#"{"pids_stats":{"current":3,"limit":64}}"#))

@@ -162,7 +162,9 @@ impl Attempt<'_> {
     let name = self.run.map_or_else(|| spec::pool_name(&nonce), |run| spec::container_name(run.key));
     let labels = labels(core, self.run, &nonce)?;
     let bridge = match core.proxy {
-      Some(_) if !carrier.is_resident() => Some(bridge::open(core, self.run_id(), &name, &labels, self.claim).await?),
+      Some(_) if !carrier.is_resident() => {
+        Some(bridge::open(core, self.run_id(), &name, &labels, self.claim).await?)
+      }
       _ => None,
     };
     let network = bridge.as_ref().map(|bridge| (bridge.id.clone(), bridge.site));

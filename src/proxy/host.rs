@@ -1,7 +1,7 @@
 //! Host names in the one form in which they are compared and looked up.
 
-use std::fmt;
 use core::net::Ipv6Addr;
+use std::fmt;
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
