@@ -14,8 +14,7 @@ const env = Object.fromEntries(TRUST.map(name => [name, '/workspace/ca.pem']))
 /** Each prints `hello over tls`, or what it fetched, with https from `host`. */
 const CLIENT = {
   wget: host => `wget -nv -O - --tries=1 --timeout=8 --ca-certificate=ca.pem https://${host}/hello.txt`,
-  npm: host =>
-    `npm pack --cache .npm --fetch-retries=0 --registry https://${host}/npm/ hello && ls hello-1.0.0.tgz`,
+  npm: host => `npm pack --cache .npm --fetch-retries=0 --registry https://${host}/npm/ hello && ls hello-1.0.0.tgz`,
   curl: host => `curl -sS --max-time 8 https://${host}/hello.txt`,
   git: host => `rm -rf cloned && git clone -q https://${host}/hello.git cloned && cat cloned/hello.txt`,
   pip: host =>
