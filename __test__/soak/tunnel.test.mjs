@@ -1,10 +1,11 @@
 // A gibibyte each way through a tunnel of the network allowlist, carried by the container's control stream: memory and
 // descriptors of both ends stay as they were.
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { sh } from '../support/live.mjs'
 import { reaching } from '../support/network.mjs'
 import { flat } from './support/figures.mjs'
@@ -12,35 +13,14 @@ import { streamBytes, warmUpBytes } from './support/lengths.mjs'
 import { MIB, room } from './support/room.mjs'
 
 const { client, containers, environment } = room()
-const PIECE = Buffer.alloc(256 * 1024, 'x')
+const ORIGIN = fileURLToPath(new URL('support/tunnel-origin.mjs', import.meta.url))
 /** What the proxy says before a tunnel begins. */
 const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
 
-/** Reads `up N` and N bytes, then says so; or reads `down N` and writes N bytes. */
-async function exchange(socket) {
-  socket.on('error', () => undefined)
-  let [order, count, wanted] = [undefined, 0, 0]
-  for await (const data of socket.iterator({ destroyOnReturn: false })) {
-    count += data.length
-    if (!order) {
-      const line = data.subarray(0, data.indexOf(10)).toString()
-      order = line.split(' ')[0]
-      wanted = Number(line.split(' ')[1])
-      count -= line.length + 1
-      if (order === 'down') break
-    }
-    if (count === wanted) return socket.end(`${count}\n`)
-  }
-  for (let left = wanted; left > 0 && !socket.destroyed; left -= PIECE.length) {
-    if (!socket.write(PIECE.subarray(0, Math.min(PIECE.length, left)))) await once(socket, 'drain')
-  }
-  socket.end()
-}
-
 async function inTunnel(use) {
-  const server = createServer({ allowHalfOpen: true }, socket => void exchange(socket)).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address()
+  // In a process of its own: what it reads and writes is none of this one's memory.
+  const origin = spawn(process.execPath, [ORIGIN], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const port = Number((await once(origin.stdout, 'data'))[0])
   const quotas = Object.fromEntries(
     ['maxBytesUp', 'maxBytesDown', 'maxNetworkBytes'].map(name => [name, 8 * streamBytes]),
   )
@@ -56,7 +36,7 @@ async function inTunnel(use) {
   } finally {
     await session.release({ status: 'completed' })
     await owner.close()
-    server.close()
+    origin.stdin.end()
   }
 }
 
