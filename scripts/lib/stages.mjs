@@ -38,6 +38,7 @@ export const STAGES = {
   engine: { needs: ['setup'], run: engine },
   bun: { needs: ['build', 'engine'], lane: 0, run: bun },
   node: { needs: ['build', 'engine'], lane: 1, run: node },
+  choosing: { needs: ['build', 'engine'], lane: 2, run: its => inNode(its, testFiles(LIVE).filter(chooses)) },
   units: { needs: ['build', 'engine'], lane: 2, run: units },
   rust: { needs: ['compile', 'engine'], lane: 2, run: rust },
   soak: { needs: ['build', 'engine'], lane: 2, run: soak },
@@ -103,19 +104,15 @@ async function inBun(its, files) {
 }
 
 // Bun runs the session's tests over the resident transport; here they run over the other one. Files that choose their
-// transport themselves are not told.
+// transport themselves are not told, and have a stage of their own.
 async function node(its) {
-  const chooses = file => CHOOSING.some(name => file.endsWith(`/${name}.test.mjs`))
-  const files = testFiles(LIVE)
-  const exec = { ...its.env, SANDBOX_TEST_TRANSPORT: 'exec' }
-  const own = await inNode(its, files.filter(chooses))
-  return add([
-    own,
-    await inNode(
-      { ...its, env: exec },
-      files.filter(file => !chooses(file)),
-    ),
-  ])
+  const env = { ...its.env, SANDBOX_TEST_TRANSPORT: 'exec' }
+  const files = testFiles(LIVE).filter(file => !chooses(file))
+  return inNode({ ...its, env }, files)
+}
+
+function chooses(file) {
+  return CHOOSING.some(name => file.endsWith(`/${name}.test.mjs`))
 }
 
 async function inNode(its, files) {
