@@ -18,6 +18,7 @@ import { many } from './many.mjs'
 import { asked } from './memory.mjs'
 import { quantile, report, timed } from './report.mjs'
 import { addonBytes, requires } from './size.mjs'
+import { MIB, STREAM_BYTES, drained, pieces } from './work.mjs'
 
 const { values } = parseArgs({
   options: { rounds: { type: 'string', default: '30' }, cpus: { type: 'string', default: '2' } },
@@ -25,7 +26,6 @@ const { values } = parseArgs({
 const rounds = Number(values.rounds)
 const cpus = Number(values.cpus)
 const image = process.env.SANDBOX_BENCH_IMAGE ?? 'alpine:3.21'
-const MIB = 2 ** 20
 // Our rounds are so short that a few of them say nothing about the slowest hundredth.
 const ROUNDS_OF_OURS = 30
 /** Commands of the loop without pauses, and the CPUs that a container has by default. */
@@ -62,7 +62,7 @@ function optionsOf(cpus) {
     image,
     workspace: { id: 'bench' },
     shell: 'allow',
-    limits: { cpus, maxFileBytes: 32 * MIB, maxWorkspaceBytes: 100 * MIB },
+    limits: { cpus, maxFileBytes: STREAM_BYTES, maxWorkspaceBytes: 100 * MIB },
   }
 }
 
@@ -117,7 +117,9 @@ async function tightly(cpus) {
   return `${[0.5, 0.99, 0.999].map(share => quantile(times, share).toFixed(2)).join(' / ')} ms`
 }
 
-const mebibytes = bytes => `${(bytes / MIB).toFixed(1)} MiB`
+function mebibytes(bytes) {
+  return `${(bytes / MIB).toFixed(1)} MiB`
+}
 
 /** What this package holds of memory, asked of processes of their own. */
 async function memoryFacts() {
@@ -142,7 +144,7 @@ async function fill(resident, exec, peer) {
 
 async function operations(resident, exec, peer) {
   const kilobyte = Buffer.alloc(1024, 'x')
-  const large = Buffer.alloc(32 * MIB, 'x')
+  const large = Buffer.alloc(STREAM_BYTES, 'x')
   const both = (name, ours, theirs) =>
     row(
       name,
@@ -184,16 +186,6 @@ async function operations(resident, exec, peer) {
       largeRounds,
     ),
   ]
-}
-
-async function* pieces(bytes) {
-  for (let at = 0; at < bytes.length; at += 64 * 1024) yield bytes.subarray(at, at + 64 * 1024)
-}
-
-async function drained(run) {
-  let count = 0
-  for await (const piece of await run.readFileStream('g')) count += piece.length
-  if (count !== 32 * MIB) throw new Error(`${count} bytes came`)
 }
 
 async function row(name, resident, exec, peer, count = rounds) {

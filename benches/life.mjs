@@ -6,14 +6,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createFileLeaseStore, createFileSnapshotStore, createNodeDockerClient } from '../index.js'
 import { timed } from './report.mjs'
+import { FILL, lose } from './work.mjs'
 
-const MIB = 2 ** 20
 const POOL = 10
 // Whose containers the snapshots' rounds remove.
 const OWNER = `bench-${randomUUID()}`
-// What one snapshot holds.
-const FILES = 1000
-const FILE_BYTES = (64 * MIB) / FILES
 
 const acquire =
   (owner, runId = randomUUID()) =>
@@ -78,7 +75,7 @@ export async function snapshots({ make, peer, rounds, socketPath }) {
       for (const [i, transport] of ['resident', 'exec'].entries()) {
         times[transport].push(await roundTrip(owners[i], client))
       }
-      times.peer.push(await peer.roundTrip(join(directory, 'peer.tar'), script()))
+      times.peer.push(await peer.roundTrip(join(directory, 'peer.tar'), FILL))
     }
   } finally {
     for (const owner of owners) await owner.close()
@@ -87,15 +84,11 @@ export async function snapshots({ make, peer, rounds, socketPath }) {
   return { name: 'snapshot + restore of 64 MiB in 1,000 files', ...times }
 }
 
-const script = () =>
-  `mkdir t; i=0; while [ $i -lt ${FILES} ]; do head -c ${Math.floor(FILE_BYTES)} /dev/urandom >t/$i; i=$((i+1)); done`
-
 async function roundTrip(owner, client) {
   const runId = randomUUID()
   const first = await owner.acquire({ runId })
-  await first.exec({ command: 'sh', args: ['-c', script()], timeoutMs: 60_000 })
-  const label = `zhivex.sandbox.owner=${OWNER}`
+  await first.exec({ command: 'sh', args: ['-c', FILL], timeoutMs: 60_000 })
   const put = await timed(() => first.release({ status: 'waiting_approval' }).then(() => undefined))
-  for (const { Id } of await client.listContainers(label)) await client.removeContainer(Id)
+  await lose(client, OWNER)
   return put + (await timed(acquire(owner, runId)))
 }

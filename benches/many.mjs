@@ -1,9 +1,7 @@
 // Many sessions at once.
 
 import { randomUUID } from 'node:crypto'
-
-const SESSIONS = 100
-const COMMANDS = 10
+import { COMMANDS, SESSIONS } from './work.mjs'
 
 /** Commands a second over all sessions, of ours and of the peer. */
 export async function many({ make, peer }) {

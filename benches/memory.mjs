@@ -11,15 +11,16 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { memoryHeld } from '../__test__/support/garbage.mjs'
-import { createDockerSandboxEnvironment, createFileLeaseStore, createFileSnapshotStore } from '../index.js'
-import { createNodeDockerClient } from '../index.js'
+import {
+  createDockerSandboxEnvironment,
+  createFileLeaseStore,
+  createFileSnapshotStore,
+  createNodeDockerClient,
+} from '../index.js'
+import { COMMANDS, FILL, SESSIONS, STREAM_BYTES, drained, lose, pieces } from './work.mjs'
 
 const THIS_FILE = fileURLToPath(import.meta.url)
-const MIB = 2 ** 20
-const SESSIONS = 100
-const COMMANDS = 10
 const ROUNDS = 5
-const [FILES, FILES_BYTES] = [1000, 64 * MIB]
 
 /** The answer to one question, from a new process. */
 export async function asked(question, options) {
@@ -72,21 +73,14 @@ const ANSWERS = {
 
   in: options =>
     inRun(options, run => {
-      const piece = Buffer.alloc(64 * 1024, 'x')
-      async function* pieces() {
-        for (let at = 0; at < 32 * MIB; at += piece.length) yield piece
-      }
-      return growth(() => run.writeFileStream('g', pieces()))
+      const large = Buffer.alloc(STREAM_BYTES, 'x')
+      return growth(() => run.writeFileStream('g', pieces(large)))
     }),
 
   out: options =>
     inRun(options, async run => {
-      await run.exec({ command: 'sh', args: ['-c', `head -c ${32 * MIB} /dev/zero >g`] })
-      return growth(async () => {
-        let count = 0
-        for await (const piece of await run.readFileStream('g')) count += piece.length
-        if (count !== 32 * MIB) throw new Error(`${count} bytes came`)
-      })
+      await run.exec({ command: 'sh', args: ['-c', `head -c ${STREAM_BYTES} /dev/zero >g`] })
+      return growth(() => drained(run))
     }),
 
   /** Put away into a file store, lost, and brought back. */
@@ -99,18 +93,13 @@ const ANSWERS = {
       snapshotStore: createFileSnapshotStore({ directory }),
     }
     const environment = createDockerSandboxEnvironment({ ...options, ...stores, ownerId })
-    const lose = async () => {
-      const containers = await client.listContainers(`zhivex.sandbox.owner=${ownerId}`)
-      for (const { Id } of containers) await client.removeContainer(Id)
-    }
     try {
       let run = await environment.acquire({ runId })
-      const script = `i=0; while [ $i -lt ${FILES} ]; do head -c ${Math.floor(FILES_BYTES / FILES)} /dev/urandom >f$i; i=$((i+1)); done`
-      await run.exec({ command: 'sh', args: ['-c', script], timeoutMs: 60_000 })
+      await run.exec({ command: 'sh', args: ['-c', FILL], timeoutMs: 60_000 })
       const answer = await growth(async () => {
         await run.writeFile('changed', randomUUID())
         await run.release({ status: 'suspended' })
-        await lose()
+        await lose(client, ownerId)
         run = await environment.acquire({ runId })
       })
       await run.release({ status: 'completed' })
