@@ -4,14 +4,7 @@ import { test } from 'node:test'
 import { createMemoryDockerClient } from '../index.js'
 import { PlainClient } from './support/plain-client.mjs'
 import { Leases, Snapshots, environment, failureOf } from './support/stores.mjs'
-
-/** A promise that is reached, and one that lets whoever reached it go on. */
-function stop() {
-  const made = {}
-  made.reached = new Promise(resolve => (made.reach = resolve))
-  made.until = new Promise(resolve => (made.goOn = resolve))
-  return made
-}
+import { stopPoint } from './support/wait.mjs'
 
 /** An engine and stores, a client of the holder that is stopped, and environments over them. */
 function newWorld() {
@@ -37,91 +30,90 @@ async function follow({ leaseStore, make }) {
   return make().acquire({ runId: 'r' })
 }
 
-/** The holder that was stopped is told so, and the one that has the run works on. */
-async function spared(world, stopped, session) {
-  const { name, message } = await failureOf(stopped)
-  assert.equal(name, 'ConflictError', message)
+/** The containers of the world are those that its leases speak of, and the one that has the run works on. */
+async function worksOn(world, session) {
   assert.equal((await session.readFile('g', { encoding: 'utf8' })).contents, 'next')
   assert.deepEqual(
     (await world.containers()).map(({ Id }) => Id),
     world.leaseStore.all().map(({ containerId }) => containerId),
   )
   await session.release({ status: 'completed' })
-  assert.deepEqual([await world.containers(), world.leaseStore.all(), world.snapshotStore.size], [[], [], 0])
+  assert.deepEqual([await world.containers(), world.leaseStore.all()], [[], []])
+}
+
+/** The run is acquired by a holder of these options, which is stopped at a point, followed, and goes on; how it fails. */
+async function overtaken(world, options, { reached, goOn }, has = []) {
+  const stopped = world.make(options).acquire({ runId: 'r' })
+  stopped.catch(() => undefined)
+  await reached
+  const session = await follow(world)
+  for (const name of has) assert.equal((await session.readFile(name, { encoding: 'utf8' })).contents, 'kept')
+  await session.writeFile('g', 'next')
+  goOn()
+  const error = await failureOf(stopped)
+  await worksOn(world, session)
+  return error
+}
+
+/** The same for a holder that is stopped in a call to the engine: it is told that it is not the holder any more. */
+async function spared(world, point, has) {
+  const { name, message } = await overtaken(world, { client: world.slow }, point, has)
+  assert.equal(name, 'ConflictError', message)
+  assert.equal(world.snapshotStore.size, 0)
+}
+
+async function lose({ client, containers }) {
+  for (const { Id } of await containers()) await client.removeContainer(Id)
 }
 
 for (const method of ['removeContainer', 'createContainer']) {
   test(`stopped in ${method} of a restore`, async () => {
     const world = await waiting()
-    const { client, slow, make } = world
-    for (const { Id } of await world.containers()) await client.removeContainer(Id)
-    const { reached, reach, until, goOn } = stop()
+    const { client, slow } = world
+    await lose(world)
+    const point = stopPoint()
     slow.overrides[method] = async argument => {
       delete slow.overrides[method]
-      reach()
-      await until
+      await point.stop()
       return client[method](argument)
     }
-    const stopped = make({ client: slow }).acquire({ runId: 'r' })
-    stopped.catch(() => undefined)
-    await reached
-    const session = await follow(world)
-    assert.equal((await session.readFile('f', { encoding: 'utf8' })).contents, 'kept')
-    await session.writeFile('g', 'next')
-    goOn()
-    await spared(world, stopped, session)
+    await spared(world, point, ['f'])
   })
 }
 
 test('stopped in the inspection of what has the name of a container that it restores', async () => {
   const world = await waiting()
-  const { client, slow, make } = world
-  for (const { Id } of await world.containers()) await client.removeContainer(Id)
-  const { reached, reach, until, goOn } = stop()
+  const { client, slow } = world
+  await lose(world)
+  const point = stopPoint()
   slow.overrides.inspectContainer = async id => {
     // By its id at first.
-    if (/^[0-9a-f]+$/.test(id)) return client.inspectContainer(id)
-    reach()
-    await until
+    if (!/^[0-9a-f]+$/.test(id)) await point.stop()
     return client.inspectContainer(id)
   }
-  const stopped = make({ client: slow }).acquire({ runId: 'r' })
-  stopped.catch(() => undefined)
-  await reached
-  const session = await follow(world)
-  await session.writeFile('g', 'next')
-  goOn()
-  await spared(world, stopped, session)
+  await spared(world, point)
 })
 
 test('stopped before it removes the container that it found lost, and that answers the next one', async () => {
   const world = await waiting()
-  const { client, slow, make } = world
+  const { client, slow } = world
   slow.overrides.inspectContainer = async id => {
     delete slow.overrides.inspectContainer
     const found = await client.inspectContainer(id)
     return { ...found, State: { ...found.State, Running: false } }
   }
-  const { reached, reach, until, goOn } = stop()
+  const point = stopPoint()
   slow.overrides.removeContainer = async id => {
     delete slow.overrides.removeContainer
-    reach()
-    await until
+    await point.stop()
     return client.removeContainer(id)
   }
-  const stopped = make({ client: slow }).acquire({ runId: 'r' })
-  stopped.catch(() => undefined)
-  await reached
-  const session = await follow(world)
-  assert.equal((await session.readFile('f', { encoding: 'utf8' })).contents, 'kept')
-  await session.writeFile('g', 'next')
-  goOn()
-  await spared(world, stopped, session)
+  await spared(world, point, ['f'])
 })
 
 /** The store of a holder that is stopped in a save which was done, and whose answer is an error in the end. */
 function stoppedInSave(leaseStore, which) {
-  const { reached, reach, until, goOn } = stop()
+  const point = stopPoint()
   let saves = 0
   const store = {
     load: key => leaseStore.load(key),
@@ -130,12 +122,11 @@ function stoppedInSave(leaseStore, which) {
     async save(lease, expected) {
       const saved = await leaseStore.save(lease, expected)
       if (++saves !== which) return saved
-      reach()
-      await until
+      await point.stop()
       throw new Error('the connection was lost')
     },
   }
-  return { store, reached, goOn }
+  return { store, point }
 }
 
 for (const [what, prepare, which] of [
@@ -144,7 +135,7 @@ for (const [what, prepare, which] of [
     'last, of a restore,',
     async () => {
       const world = await waiting()
-      for (const { Id } of await world.containers()) await world.client.removeContainer(Id)
+      await lose(world)
       return world
     },
     2,
@@ -152,21 +143,8 @@ for (const [what, prepare, which] of [
 ]) {
   test(`stopped in its ${what} save, whose answer is lost`, async () => {
     const world = await prepare()
-    const { store, reached, goOn } = stoppedInSave(world.leaseStore, which)
-    const stopped = world.make({ leaseStore: store }).acquire({ runId: 'r' })
-    stopped.catch(() => undefined)
-    await reached
-    const session = await follow(world)
-    await session.writeFile('g', 'next')
-    goOn()
-    const { code, cause } = await failureOf(stopped)
+    const { store, point } = stoppedInSave(world.leaseStore, which)
+    const { code, cause } = await overtaken(world, { leaseStore: store }, point)
     assert.deepEqual([code, cause?.message], ['CONFIG_INVALID', 'the connection was lost'])
-    assert.equal((await session.readFile('g', { encoding: 'utf8' })).contents, 'next')
-    assert.deepEqual(
-      (await world.containers()).map(({ Id }) => Id),
-      world.leaseStore.all().map(({ containerId }) => containerId),
-    )
-    await session.release({ status: 'completed' })
-    assert.deepEqual([await world.containers(), world.leaseStore.all()], [[], []])
   })
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { createFileLeaseStore, createMemoryDockerClient } from '../index.js'
 import { Leases, Snapshots, environment, failureOf, temporaryDirectory } from './support/stores.mjs'
+import { stopPoint } from './support/wait.mjs'
 
 /** The double, with other answers of some methods. */
 const altered = (client, changes) => Object.assign(Object.create(client), { kind: client.kind }, changes)
@@ -26,14 +27,11 @@ async function expired(world, ...runIds) {
 for (const step of ['startContainer', 'putArchive', 'save']) {
   test(`what this environment is making is not swept, however long ${step} takes`, async () => {
     const client = createMemoryDockerClient()
-    let [reach, goOn] = []
-    const reached = new Promise(resolve => (reach = resolve))
-    const until = new Promise(resolve => (goOn = resolve))
+    const { reached, stop, goOn } = stopPoint()
     const slowly =
       act =>
       async (...args) => {
-        reach()
-        await until
+        await stop()
         return act(...args)
       }
     const world = newWorld({
@@ -104,7 +102,8 @@ test('half-written lease files of dead processes are reported with those of snap
   assert.deepEqual(readdirSync(directory).includes(left), false)
 })
 
-test('a last release whose first look at the lease fails removes all the same', async () => {
+/** A world in which a run was released with this status, and the first look at its lease failed. */
+async function releasedBlindly(status) {
   const world = newWorld()
   const session = await world.make().acquire({ runId: 'r' })
   await session.writeFile('f', 'x')
@@ -112,19 +111,17 @@ test('a last release whose first look at the lease fails removes all the same', 
     delete world.leaseStore.overrides.load
     throw new Error('broken')
   }
-  await session.release({ status: 'completed' })
+  await session.release({ status })
+  return world
+}
+
+test('a last release whose first look at the lease fails removes all the same', async () => {
+  const world = await releasedBlindly('completed')
   assert.deepEqual([await world.containers(), world.leaseStore.all(), world.snapshotStore.size], [[], [], 0])
 })
 
 test('a keeping release whose first look at the lease fails keeps all the same', async () => {
-  const world = newWorld()
-  const session = await world.make().acquire({ runId: 'r' })
-  await session.writeFile('f', 'x')
-  world.leaseStore.overrides.load = async () => {
-    delete world.leaseStore.overrides.load
-    throw new Error('broken')
-  }
-  await session.release({ status: 'suspended' })
+  const world = await releasedBlindly('suspended')
   const [{ status, holder, snapshotState }] = world.leaseStore.all()
   assert.deepEqual([status, holder, snapshotState, world.snapshotStore.size], ['suspended', null, 'current', 1])
 })

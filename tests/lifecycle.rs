@@ -20,7 +20,8 @@ use sandbox_docker::error::{Error, ErrorCode, Result};
 use sandbox_docker::store::lease::{LeaseRecord, LeaseStore, MemoryLeaseStore, SnapshotState, run_key};
 use sandbox_docker::store::snapshot::{MemorySnapshotStore, Snapshot, SnapshotMeta, SnapshotStore};
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinHandle;
 
 type Hook = Box<dyn Fn(&MemoryLeaseStore, &LeaseRecord) -> Option<Result<bool>> + Send + Sync>;
 
@@ -321,15 +322,21 @@ async fn a_long_snapshot_and_a_long_removal_are_no_silence() {
   assert_eq!(world.leases.record().await.unwrap().holder, None);
 }
 
+/// A session with a snapshot under way, which its store ends once it is open again.
+async fn saving(world: &World) -> (Session, JoinHandle<Result<SnapshotMeta>>, SemaphorePermit<'_>) {
+  let session = world.acquire(&world.core()).await.unwrap();
+  let shut = world.snapshots.open.acquire().await.unwrap();
+  let same = session.clone();
+  let snapshot = tokio::spawn(async move { same.snapshot(&Cancel::new()).await });
+  // On the one thread of a test: the snapshot waits in its store when nothing else is left to do.
+  tokio::time::sleep(Duration::from_secs(1)).await;
+  (session, snapshot, shut)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_release_saves_nothing_beside_a_snapshot_that_does_not_end() {
   let world = World::new("{}");
-  let session = world.acquire(&world.core()).await.unwrap();
-  let shut = world.snapshots.open.acquire().await.unwrap();
-  let before = session.clone();
-  let before = tokio::spawn(async move { before.snapshot(&Cancel::new()).await });
-  // On the one thread of this test: the snapshot waits in its store when nothing else is left to do.
-  tokio::time::sleep(Duration::from_secs(1)).await;
+  let (session, before, shut) = saving(&world).await;
   assert_eq!(world.snapshots.saves.load(Ordering::Relaxed), 1);
   assert_eq!(session.release("suspended").await.unwrap().code(), ErrorCode::Timeout);
   assert_eq!(world.snapshots.saves.load(Ordering::Relaxed), 1, "two at once");
@@ -346,11 +353,7 @@ async fn a_release_saves_nothing_beside_a_snapshot_that_does_not_end() {
 #[tokio::test(start_paused = true)]
 async fn a_release_waits_for_a_snapshot_that_is_slow_to_end() {
   let world = World::new("{}");
-  let session = world.acquire(&world.core()).await.unwrap();
-  let shut = world.snapshots.open.acquire().await.unwrap();
-  let before = session.clone();
-  let before = tokio::spawn(async move { before.snapshot(&Cancel::new()).await });
-  tokio::time::sleep(Duration::from_secs(1)).await;
+  let (session, before, shut) = saving(&world).await;
   let releasing = tokio::spawn(async move { session.release("suspended").await.is_none() });
   // Longer than operations have to end.
   tokio::time::sleep(Duration::from_secs(40)).await;

@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { BUSYBOX, engine, failureOf, lab, sh } from '../support/live.mjs'
 import { Leases, Snapshots, piecesOf } from '../support/stores.mjs'
+import { END, entry as entryOf } from '../support/ustar.mjs'
 
 const { client, containers, environment, leavesNothing, ownerId } = lab()
 const LIMIT_BYTES = 4 * 2 ** 20
@@ -35,24 +36,8 @@ async function lost(use) {
   assert.deepEqual([leaseStore.all(), snapshotStore.size], [[], 0])
 }
 
-/** An entry of a ustar archive. */
-function entry(name, { type = '0', size = 0, link = '' } = {}) {
-  const header = Buffer.alloc(512)
-  header.write(name, 0)
-  header.write('0000644\0', 100)
-  header.write('0177776\0', 108)
-  header.write('0177776\0', 116)
-  header.write(`${size.toString(8).padStart(11, '0')}\0`, 124)
-  header.write('00000000000\0', 136)
-  header.write('        ', 148)
-  header.write(type, 156)
-  header.write(link, 157)
-  header.write('ustar\0', 257)
-  header.write('00', 263)
-  const sum = header.reduce((total, byte) => total + byte, 0)
-  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
-  return Buffer.concat([header, Buffer.alloc(Math.ceil(size / 512) * 512)])
-}
+/** An entry that belongs to the sandbox's user. */
+const entry = (name, what) => entryOf(name, { owner: 65_534, ...what })
 
 /** Archives of `bad` behind what is good, by what is bad of them. */
 const BAD = {
@@ -80,10 +65,10 @@ test('a snapshot of which a store gives a part only is refused, and the whole on
 
 test('a snapshot with what no snapshot may hold is refused, and the good one is restored after', () =>
   lost(async ({ acquire, snapshotStore, meta, tar }) => {
-    const end = tar.length - 1024
+    const end = tar.length - END.length
     assert.ok(tar.subarray(end).every(byte => byte === 0))
     for (const [what, bad] of Object.entries(BAD)) {
-      const pieces = [tar.subarray(0, end), bad, Buffer.alloc(1024)]
+      const pieces = [tar.subarray(0, end), bad, END]
       snapshotStore.overrides.load = () => ({ meta, tar: piecesOf(pieces) })
       const error = await failureOf(acquire())
       assert.match(error.code, /^(SNAPSHOT_INVALID|LIMIT)$/, `${what}: ${error.stack}`)
@@ -92,7 +77,7 @@ test('a snapshot with what no snapshot may hold is refused, and the good one is 
     // What was done to it is what is wrong with it.
     snapshotStore.overrides.load = () => ({
       meta,
-      tar: piecesOf([tar.subarray(0, end), entry('good', { size: 3 }), Buffer.alloc(1024)]),
+      tar: piecesOf([tar.subarray(0, end), entry('good', { size: 3 }), END]),
     })
     const session = await acquire()
     assert.equal(await sh(session, 'stat -c %s good; rm good'), '3\n')

@@ -6,6 +6,8 @@ import { createMemoryLeaseStore, createMemorySnapshotStore } from '../../index.j
 import { behindProxy } from '../support/engine-proxy.mjs'
 import { engine, failureOf, lab, runProgram, sh } from '../support/live.mjs'
 import { reaching } from '../support/network.mjs'
+import { silence } from '../support/stopping.mjs'
+import { stopPoint } from '../support/wait.mjs'
 
 const { client, ownerId, environment, containers, leavesNothing } = lab()
 
@@ -96,22 +98,13 @@ test('a holder that was stopped while it made the network of a restore leaves th
   await first.writeFile('f', 'kept')
   await first.release({ status: 'suspended' })
   for (const { Id } of await containers()) await client.removeContainer(Id)
-  let [reach, goOn] = []
-  const reached = new Promise(resolve => (reach = resolve))
-  const until = new Promise(resolve => (goOn = resolve))
-  const held = async () => {
-    reach()
-    await until
-    return false
-  }
+  const { reached, stop, goOn } = stopPoint()
+  const held = () => stop().then(() => false)
   await behindProxy([{ method: 'POST', path: /^\/networks\/create/, before: held }], async slowly => {
     const slow = environment({ ...options, socketPath: slowly.socketPath })
     const stopped = failureOf(slow.acquire({ runId }))
     await reached
-    // As if it had been silent for long.
-    const [record] = await stores.leaseStore.list(ownerId)
-    const silent = { ...record, holder: { ...record.holder, heartbeatAt: 0 } }
-    assert.ok(await stores.leaseStore.save(silent, record.fence))
+    await silence(stores.leaseStore, ownerId)
     // It goes on when the next one has a network, and no container in it yet.
     const meanwhile = async () => {
       goOn()

@@ -11,6 +11,7 @@ import { behindProxy } from '../support/engine-proxy.mjs'
 import { engine, eventually, failureOf, lab, socketPath } from '../support/live.mjs'
 import { temporaryDirectory } from '../support/stores.mjs'
 import { surrounded } from '../support/surrounded.mjs'
+import { END, entry } from '../support/ustar.mjs'
 
 const { environment, leavesNothing } = lab()
 const SIZE = 8 * 1024 * 1024
@@ -40,25 +41,7 @@ function progress(method, path, headers, body) {
 }
 
 /** A tar of one file that nothing compresses. */
-function tar() {
-  const header = Buffer.alloc(512)
-  header.write('noise', 0)
-  header.write('0000644\0', 100)
-  header.write('0000000\0', 108)
-  header.write('0000000\0', 116)
-  header.write(`${SIZE.toString(8).padStart(11, '0')}\0`, 124)
-  header.write('00000000000\0', 136)
-  header.write('        0', 148)
-  header.write('ustar\u000000', 257)
-  header.write(
-    `${[...header]
-      .reduce((sum, byte) => sum + byte, 0)
-      .toString(8)
-      .padStart(6, '0')}\0 `,
-    148,
-  )
-  return Buffer.concat([header, randomBytes(SIZE), Buffer.alloc(1024)])
-}
+const tar = () => Buffer.concat([entry('noise', { contents: randomBytes(SIZE) }), END])
 
 /** Puts an image into the registry and takes it off the engine. Gives its name and its digest. */
 async function publish(name = `team/${randomUUID().slice(0, 8)}`, tag = '1') {

@@ -42,33 +42,27 @@ async function inTunnel(use) {
 
 const names = `${streamBytes / MIB} MiB`
 
-test(`${names} out through a tunnel`, t =>
-  inTunnel(async (through, inside) => {
-    const up = async length => {
-      const said = await through(`up ${length}`, `head -c ${length} /dev/zero`, 'cat')
-      assert.equal(said, `${ESTABLISHED}${length}\n`)
-    }
-    const seconds = await flat(
-      t,
-      `${names} out`,
-      inside,
-      () => up(warmUpBytes),
-      () => up(streamBytes),
-    )
-    t.diagnostic(`  ${(streamBytes / MIB / seconds).toFixed(0)} MiB/s`)
-  }))
+/** `pass` moves so many bytes through a tunnel. */
+function flatThrough(what, passIn) {
+  test(`${names} ${what} through a tunnel`, t =>
+    inTunnel(async (through, inside) => {
+      const pass = passIn(through)
+      const seconds = await flat(
+        t,
+        `${names} ${what}`,
+        inside,
+        () => pass(warmUpBytes),
+        () => pass(streamBytes),
+      )
+      t.diagnostic(`  ${(streamBytes / MIB / seconds).toFixed(0)} MiB/s`)
+    }))
+}
 
-test(`${names} in through a tunnel`, t =>
-  inTunnel(async (through, inside) => {
-    const down = async length => {
-      assert.equal(await through(`down ${length}`, ':', 'wc -c'), `${ESTABLISHED.length + length}\n`)
-    }
-    const seconds = await flat(
-      t,
-      `${names} in`,
-      inside,
-      () => down(warmUpBytes),
-      () => down(streamBytes),
-    )
-    t.diagnostic(`  ${(streamBytes / MIB / seconds).toFixed(0)} MiB/s`)
-  }))
+flatThrough('out', through => async length => {
+  const said = await through(`up ${length}`, `head -c ${length} /dev/zero`, 'cat')
+  assert.equal(said, `${ESTABLISHED}${length}\n`)
+})
+
+flatThrough('in', through => async length => {
+  assert.equal(await through(`down ${length}`, ':', 'wc -c'), `${ESTABLISHED.length + length}\n`)
+})

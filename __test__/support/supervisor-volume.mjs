@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { createNodeDockerClient } from '../../index.js'
 import { BUSYBOX, engine, socketPath } from './live.mjs'
+import { END, entry } from './ustar.mjs'
 
 const client = createNodeDockerClient({ socketPath })
 
@@ -37,25 +38,8 @@ export async function through(volume, { name, labels }, use) {
   }
 }
 
-/** A ustar archive of one file, which everybody may read and run. */
-function tarOf(name, contents) {
-  const bytes = Buffer.from(contents)
-  const header = Buffer.alloc(512)
-  header.write(name, 0)
-  header.write('0000555\0', 100)
-  header.write('0000000\0', 108)
-  header.write('0000000\0', 116)
-  header.write(`${bytes.length.toString(8).padStart(11, '0')}\0`, 124)
-  header.write('00000000000\0', 136)
-  header.write('        ', 148)
-  header.write('0ustar\0', 156)
-  header.write('00', 263)
-  const sum = header.reduce((total, byte) => total + byte, 0)
-  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
-  const body = Buffer.alloc(Math.ceil(bytes.length / 512) * 512)
-  bytes.copy(body)
-  return Buffer.concat([header, body, Buffer.alloc(1024)])
-}
+/** An archive of one file, which everybody may read and run. */
+const tarOf = (name, contents) => Buffer.concat([entry(name, { mode: 0o555, contents: Buffer.from(contents) }), END])
 
 /** A volume of our name and labels that holds these files, `[name, contents]`. */
 export async function volumeWith({ name, labels }, files) {
