@@ -2,7 +2,6 @@
 'use strict'
 
 const { SandboxError } = require('./errors.cjs')
-const { version } = require('../package.json')
 
 const MAIN = '@zhivex-ai/sandbox-docker'
 
@@ -37,6 +36,8 @@ function loadBinding(load, host = process) {
  * @param {{ platform: string, arch: string }} host
  */
 function whyNot(error, { platform, arch }) {
+  // Read where it is told of alone, which is hardly ever.
+  const { version } = require('../package.json')
   const words = messagesOf(error)
   const own = PLATFORMS.filter(name => name.split('-', 2).join('-') === `${platform}-${arch}`)
   // On Linux the loader has found out which libc it is; what it tried is in its words.

@@ -19,7 +19,10 @@ pub async fn remove_container(core: &Core, name: &str, claim: &Claim) -> Result<
   if !claim.has_token().await? {
     return Ok(false);
   }
-  remove(core, found).await.map(|()| true)
+  if let Some(id) = found {
+    remove(core, &id).await?;
+  }
+  Ok(true)
 }
 
 /// The same, with the networks that were made for the lease.
@@ -29,15 +32,11 @@ pub async fn remove_all(core: &Core, run: &str, name: &str, claim: &Claim) -> Re
   if !claim.has_token().await? {
     return Ok(false);
   }
-  if let Some(id) = found
-    && let Err(error) = remove(core, Some(id.clone())).await
-  {
-    core.events.left(Some(run), Resource::Container, &id, &error);
-    return Err(error);
+  if let Some(id) = found {
+    let removed = remove(core, &id).await;
+    removed.inspect_err(|error| core.events.left(Some(run), Resource::Container, &id, error))?;
   }
-  for network in networks {
-    bridge::close(core, Some(run), &network).await;
-  }
+  close_all(core, Some(run), &networks).await;
   Ok(true)
 }
 
@@ -45,11 +44,15 @@ pub async fn remove_all(core: &Core, run: &str, name: &str, claim: &Claim) -> Re
 pub async fn remove_networks(core: &Core, run: Option<&str>, claim: &Claim) -> Result<()> {
   let networks = bridge::made_for(core, claim).await?;
   if claim.has_token().await? {
-    for network in networks {
-      bridge::close(core, run, &network).await;
-    }
+    close_all(core, run, &networks).await;
   }
   Ok(())
+}
+
+async fn close_all(core: &Core, run: Option<&str>, networks: &[String]) {
+  for network in networks {
+    bridge::close(core, run, network).await;
+  }
 }
 
 /// The id of the container of this name, where it carries the claim's token.
@@ -63,11 +66,8 @@ async fn container(core: &Core, name: &str, claim: &Claim) -> Result<Option<Stri
   Ok(is_ours.then_some(found.id))
 }
 
-async fn remove(core: &Core, id: Option<String>) -> Result<()> {
-  match id {
-    Some(id) => core.engine.remove_container(&id).await.or_else(Error::unless_gone),
-    None => Ok(()),
-  }
+async fn remove(core: &Core, id: &str) -> Result<()> {
+  core.engine.remove_container(id).await.or_else(Error::unless_gone)
 }
 
 /// Removes the container of a new run that could not be put on record. A store that failed may have written the record all

@@ -173,8 +173,9 @@ fn nano_cpus(limits: &Limits) -> u64 {
   (limits.cpus * 1e9).round() as u64
 }
 
-/// Our variables with those that are `given`, and every other one of the image removed by its bare name. To Podman a bare name is the variable of its
-/// own service, which may be a secret of the host's, and the image's where that has none: there they are emptied.
+/// Our variables with those that are `given`, and every other one of the image removed by its bare name. To Podman a bare
+/// name is the variable of its own service, which may be a secret of the host's, and the image's where that has none: there
+/// they are emptied.
 fn environment(
   options: &Options,
   given: Option<&BTreeMap<String, String>>,

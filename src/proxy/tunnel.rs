@@ -86,13 +86,10 @@ where
     if let Sniffed::Pass(held) = sniffer.push(&bytes).map_err(Cut::Hello)? {
       return Ok(Some(held));
     }
-    bytes.clear();
-    bytes.reserve(HELLO_READ_BYTES);
-    if from.read_buf(&mut bytes).await? == 0 {
+    if !read_next(from, &mut bytes, gauge).await? {
       // Half of a hello goes nowhere; an end without a byte is passed on by the pump, which reads it again.
       return if sniffer.is_holding() { Err(Cut::Broken) } else { Ok(None) };
     }
-    gauge.touch();
   }
 }
 
@@ -127,12 +124,9 @@ where
       gauge.send(to, &held, Way::Up).await?;
       return Ok(None);
     }
-    bytes.clear();
-    bytes.reserve(HELLO_READ_BYTES);
-    if from.read_buf(&mut bytes).await? == 0 {
+    if !read_next(from, &mut bytes, gauge).await? {
       return Ok(None);
     }
-    gauge.touch();
   }
 }
 
@@ -148,12 +142,8 @@ where
   W: AsyncWrite + Unpin,
 {
   let mut answering = Answering::default();
-  let mut bytes = BytesMut::with_capacity(HELLO_READ_BYTES);
-  loop {
-    if from.read_buf(&mut bytes).await? == 0 {
-      return Ok(());
-    }
-    gauge.touch();
+  let mut bytes = BytesMut::new();
+  while read_next(from, &mut bytes, gauge).await? {
     let answer = answering.push(&bytes);
     if answer.is_some() {
       // Before the client can have it, and say hello again.
@@ -163,9 +153,22 @@ where
     if answer.is_some() {
       return Ok(());
     }
-    bytes.clear();
-    bytes.reserve(HELLO_READ_BYTES);
   }
+  Ok(())
+}
+
+/// Reads what comes next, in place of `bytes`; false at the end.
+async fn read_next<R>(from: &mut R, bytes: &mut BytesMut, gauge: &Gauge<'_>) -> Result<bool, Cut>
+where
+  R: AsyncRead + Unpin,
+{
+  bytes.clear();
+  bytes.reserve(HELLO_READ_BYTES);
+  if from.read_buf(bytes).await? == 0 {
+    return Ok(false);
+  }
+  gauge.touch();
+  Ok(true)
 }
 
 /// Moves bytes until `from` ends, then ends `to`. Reads no more before all was written.

@@ -263,7 +263,8 @@ async fn each_usual_place_is_taken_where_somebody_listens_and_nobody_does_before
     assert_eq!(&first_that_listens(places.clone()).await.unwrap(), place);
   }
   // And with sockets before it that nobody listens on any more.
-  for (gone, next) in places.iter().zip(places.iter().skip(1)) {
+  for pair in places.windows(2) {
+    let [gone, next] = pair else { panic!("{pair:?}") };
     drop(listening.pop());
     assert!(gone.exists());
     assert_eq!(&first_that_listens(places.clone()).await.unwrap(), next);
