@@ -55,4 +55,26 @@ onBoth(
   },
 )
 
+onBoth(
+  'what others start and end beside it changes nothing of how a command ends',
+  { limits: { maxConcurrentProcesses: 24, pids: 256 } },
+  async session => {
+    const restless = 'echo > "on.$1"; while ! [ -e enough ]; do /bin/true; (setsid /bin/true &); done'
+    const noise = ['1', '2', '3'].map(n => session.exec({ command: 'sh', args: ['-c', restless, 'sh', n], timeoutMs: 50_000 }))
+    await eventually('they go round', async () => (await sh(session, 'ls')).split('\n').length === 4)
+    const ends = code => shell(session, `sleep 0.1; exit ${code}`)
+    const codes = Array.from({ length: 8 }, (_, n) => n)
+    const results = [...(await Promise.all(codes.map(ends))), await ends(8), await ends(9)]
+    assert.deepEqual(
+      results.map(({ outcome, exitCode }) => [outcome, exitCode]),
+      [...codes, 8, 9].map(code => ['exited', code]),
+    )
+    // A process that is left is found all the same.
+    assert.equal((await shell(session, 'setsid sleep 303 & exit 7')).exitCode, 7)
+    assert.equal(await alive(session), 0)
+    await session.writeFile('enough', '')
+    for (const { exitCode } of await Promise.all(noise)) assert.equal(exitCode, 0)
+  },
+)
+
 leavesNothing()

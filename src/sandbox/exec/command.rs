@@ -15,7 +15,7 @@ use super::{ExecSandbox, Nonce};
 use crate::cancel::Cancel;
 
 /// What the marks take of standard error: 32 digits, a colon, a word and a semicolon, twice.
-const MARKS_BYTES: u64 = 39 + 37;
+const MARKS_BYTES: u64 = 39 + 38;
 
 /// The words of a script that could not start a command, and what they mean.
 pub(super) const REFUSALS: [(&str, &str); 3] = [

@@ -5,10 +5,13 @@ use super::command::{Fate, REFUSALS};
 /// What may stand before the first mark: a shell and the dynamic linker warn of a few variables. Past it there is none.
 const MOST_BEFORE: usize = 64 * 1024;
 
+/// The words of the script's last mark: nothing is left of the command, or something may be.
+const ENDS: [&str; 2] = ["end", "left"];
+
 /// Takes marks out and remembers what they said.
 pub struct Marks {
   prefix: Vec<u8>,
-  end: Vec<u8>,
+  ends: [Vec<u8>; 2],
   /// What cannot be told from a mark yet.
   held: Vec<u8>,
   fate: Fate,
@@ -19,7 +22,7 @@ impl Marks {
   pub fn new(nonce: &str) -> Self {
     Self {
       prefix: format!("{nonce}:").into_bytes(),
-      end: format!("{nonce}:end;").into_bytes(),
+      ends: ENDS.map(|word| format!("{nonce}:{word};").into_bytes()),
       held: Vec::new(),
       fate: Fate::Unknown,
     }
@@ -67,17 +70,20 @@ impl Marks {
   fn without_end(&mut self) -> Vec<u8> {
     let held = std::mem::take(&mut self.held);
     let (mut passed, mut rest) = (Vec::with_capacity(held.len()), held.as_slice());
-    while let Some((before, behind)) = split(rest, &self.end) {
+    while let Some((before, behind)) = self.next_end(rest) {
       self.fate = Fate::Started { whole: true };
       passed.extend_from_slice(before);
       rest = behind;
     }
-    let longest = rest.len().min(self.end.len() - 1);
-    let kept = (1..=longest).rev().find(|length| rest.ends_with(self.end.get(..*length).unwrap_or_default()));
-    let (free, kept) = rest.split_at(rest.len() - kept.unwrap_or(0));
+    let kept = self.ends.iter().map(|end| begun(rest, end)).max().unwrap_or(0);
+    let (free, kept) = rest.split_at(rest.len() - kept);
     passed.extend_from_slice(free);
     self.held.extend_from_slice(kept);
     passed
+  }
+
+  fn next_end<'a>(&self, text: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    self.ends.iter().filter_map(|end| split(text, end)).min_by_key(|(before, _)| before.len())
   }
 }
 
@@ -89,6 +95,13 @@ pub fn read_marks(stderr: &[u8], nonce: &str) -> (Vec<u8>, Fate) {
   let (rest, fate) = marks.finish();
   said.extend(rest);
   (said, fate)
+}
+
+/// How much of the end of `text` may be the beginning of `mark`.
+fn begun(text: &[u8], mark: &[u8]) -> usize {
+  let longest = text.len().min(mark.len() - 1);
+  let begins = |length: &usize| text.ends_with(mark.get(..*length).unwrap_or_default());
+  (1..=longest).rev().find(begins).unwrap_or(0)
 }
 
 /// What stands before the first `mark`, and what behind it.
@@ -121,8 +134,11 @@ mod tests {
       let expected = ("err n1:en late".to_owned(), Fate::Started { whole: true });
       assert_eq!(read(&[head, rest]), expected, "{at}");
     }
-    let bytes: Vec<&[u8]> = text.chunks(1).collect();
-    assert_eq!(read(&bytes).0, "err n1:en late");
+    for end in ["end", "left"] {
+      let text = format!("sh: warning\nn1:start;err n1:en n1:{end};late");
+      let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+      assert_eq!(read(&bytes), ("err n1:en late".to_owned(), Fate::Started { whole: true }));
+    }
   }
 
   #[test]
@@ -143,8 +159,9 @@ mod tests {
   fn marks_are_taken_out_and_nothing_else() {
     let read = |text: &str| read_marks(text.as_bytes(), "n1");
     assert_eq!(read("n1:start;err\nn1:end;"), (b"err\n".to_vec(), Fate::Started { whole: true }));
+    assert_eq!(read("n1:start;err\nn1:left;"), (b"err\n".to_vec(), Fate::Started { whole: true }));
     assert_eq!(read("n1:start;n1:end;late"), (b"late".to_vec(), Fate::Started { whole: true }));
-    assert_eq!(read("n1:start;a n1:end;b n1:end;"), (b"a b ".to_vec(), Fate::Started { whole: true }));
+    assert_eq!(read("n1:start;a n1:left;b n1:end;"), (b"a b ".to_vec(), Fate::Started { whole: true }));
     assert_eq!(read("n1:start;n2:end;"), (b"n2:end;".to_vec(), Fate::Started { whole: false }));
     assert_eq!(read("n1:cwd;"), (Vec::new(), Fate::Refused("no such working directory")));
     let warned = read("sh: warning: setlocale\nn1:start;x\nn1:end;");

@@ -94,13 +94,18 @@ exec find . -mindepth 1 -maxdepth "$2" -exec stat -c "$3%f %s %n" '{}' +"#;
 /// `$1` a mark, `$2` directory, `$3` program, then names of variables, `--`, and the program's arguments. Says on standard
 /// error what it comes to, each time with the mark: that the command could not be started and why; that it started; that
 /// it ended and everything of its session, every process with its environment, and every orphan that hides its
-/// environment was killed. The program is looked up here, since a shell would take its own built-in of that name; `exec`
-/// does not.
+/// environment was killed (`end`), or that it ended and something may be left (`left`). The program is looked up here,
+/// since a shell would take its own built-in of that name; `exec` does not.
 ///
 /// The values of the variables come in `zx_0`, `zx_1` … in the order of the names: under their own names they would
 /// change this shell before it did anything (`SHELLOPTS` and `PS4` even run text). A shell refuses to set some of its
 /// own (`UID` in bash); the command then has what the shell has. All names here begin with `zx_`, because one that is in
 /// the container's environment would go on to the command with the value that it has here.
+///
+/// What goes away while a round looks may have left a child that was not there yet when the round began, so there is
+/// another round; but other commands start and end processes all the time, and this one must not wait for them. Three
+/// rounds that saw nothing else leave the rest to whoever can see the container from outside. For the same reason a round
+/// starts as few processes as it can.
 pub const RUN: &str = r#"zx_n=$1 zx_d=$2 zx_c=$3
 shift 3
 zx_say() { printf '%s' "$zx_n:$1;" >&2; }
@@ -133,36 +138,39 @@ unset OLDPWD
   zx_say start
   exec "$zx_p" "$@"
 )
-zx_x=$? zx_r=0
-while [ "$zx_r" -lt 200 ]; do
-  zx_r=$((zx_r+1)) zx_f=
-  for zx_e in /proc/[0-9]*/stat; do
-    zx_q=${zx_e#/proc/} zx_q=${zx_q%/stat} zx_l=
+zx_x=$? zx_r=0 zx_u=0
+while [ "$zx_r" -lt 200 ] && [ "$zx_u" -lt 3 ]; do
+  zx_r=$((zx_r+1)) zx_f= zx_w= zx_a=
+  for zx_e in /proc/[0-9]*; do zx_a="$zx_a $zx_e/environ"; done
+  zx_t=$(grep -zsHF -e ZHIVEX_EXEC_ID= $zx_a | tr '\000' '\n')
+  for zx_e in $zx_a; do
+    zx_q=${zx_e#/proc/} zx_q=${zx_q%/environ} zx_l=
     case $zx_q in 1|$$) continue ;; esac
-    while read -r zx_k; do zx_l="$zx_l $zx_k"; done <"$zx_e"
+    while read -r zx_k; do zx_l="$zx_l $zx_k"; done <"/proc/$zx_q/stat"
     zx_l=${zx_l##*) }
     set -- $zx_l
-    # One that went away meanwhile may have left a child that was not there yet when this round began.
-    [ -n "$4" ] || { zx_f=1; continue; }
+    [ -n "$4" ] || { zx_w=1; continue; }
     [ "$4" != 1 ] || continue
     if [ "$4" != "$$" ]; then
-      # One look decides: in the middle of an execve(2) a process has no environment for a moment.
-      zx_v=$(grep -zsF -e ZHIVEX_EXEC_ID= "/proc/$zx_q/environ" | tr '\000' '\n')
-      case $zx_v in
-      *"ZHIVEX_EXEC_ID=$ZHIVEX_EXEC_ID"*) ;;
-      *ZHIVEX_EXEC_ID=*) continue ;;
+      case $zx_t in
+      *"$zx_e:ZHIVEX_EXEC_ID=$ZHIVEX_EXEC_ID"*) ;;
+      *"$zx_e:ZHIVEX_EXEC_ID="*) continue ;;
       *)
         [ "$2" = 1 ] || continue
         # In the session of another command that still runs: that one's to end.
-        [ "$4" = "$zx_q" ] || [ ! -e "/proc/$4" ] || continue ;;
+        [ "$4" = "$zx_q" ] || [ ! -e "/proc/$4" ] || continue
+        # In the middle of an execve(2) a process has no environment for a moment.
+        grep -zsqF -e ZHIVEX_EXEC_ID= "$zx_e" && { zx_f=1; continue; } ;;
       esac
     fi
     zx_f=1
     [ "$3" = "$$" ] || kill -9 "-$3"
     kill -9 "$zx_q"
   done 2>/dev/null
-  [ -n "$zx_f" ] || { zx_say end; break; }
+  [ -n "$zx_f$zx_w" ] || { zx_say end; exit "$zx_x"; }
+  if [ -n "$zx_f" ]; then zx_u=0; else zx_u=$((zx_u+1)); fi
 done
+zx_say left
 exit "$zx_x""#;
 
 /// Kills every process of the container but process 1, which the kernel excepts, and this shell.
