@@ -60,7 +60,9 @@ onBoth(
   { limits: { maxConcurrentProcesses: 24, pids: 256 } },
   async session => {
     const restless = 'echo > "on.$1"; while ! [ -e enough ]; do /bin/true; (setsid /bin/true &); done'
-    const noise = ['1', '2', '3'].map(n => session.exec({ command: 'sh', args: ['-c', restless, 'sh', n], timeoutMs: 50_000 }))
+    const noise = ['1', '2', '3'].map(n =>
+      session.exec({ command: 'sh', args: ['-c', restless, 'sh', n], timeoutMs: 50_000 }),
+    )
     await eventually('they go round', async () => (await sh(session, 'ls')).split('\n').length === 4)
     const ends = code => shell(session, `sleep 0.1; exit ${code}`)
     const codes = Array.from({ length: 8 }, (_, n) => n)

@@ -72,6 +72,9 @@ async function checked(its, checks) {
   return add(results)
 }
 
+// What would help the next compilation makes the first one longer.
+const CARGO_ENV = { CARGO_INCREMENTAL: process.env.CARGO_INCREMENTAL ?? '0' }
+
 // All features at once: a second set of them would have everything compiled a second time.
 const RUST = ['test', '--no-fail-fast', '--all-features']
 
@@ -148,7 +151,7 @@ async function types(its) {
 
 /** Runs a program with the stage's environment. What it says is kept where it is not shown. */
 async function runIn({ env, show, said }, command, args) {
-  const result = await run(command, args, { env, show })
+  const result = await run(command, args, { env: { ...CARGO_ENV, ...env }, show })
   if (!show) said.push(result.output)
   return result
 }
