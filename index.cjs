@@ -1,8 +1,7 @@
 // @ts-check
 'use strict'
 
-const { createApi } = require('./js/create.cjs')
-const { loadBinding } = require('./js/load.cjs')
+const { createApi, loadBinding } = require('./js/main.cjs')
 
 const api = createApi(loadBinding(() => require('./binding.cjs')))
 

@@ -87,14 +87,14 @@ async function measureAll() {
     rows.push(...(await acquires(few)))
     rows.push(await snapshots({ ...few, rounds: Math.min(rounds, 5) }))
     const crowd = await many(few)
-    const loading = requires(Math.min(rounds, 15))
+    const loading = await requires(Math.min(rounds, 15))
     const [half, one] = [await tightly(DEFAULT_CPUS), await tightly(cpus)]
     const held = await memoryFacts()
     const facts = [
       `exec \`/bin/true\` ${LOOP} times without a pause, p50 / p99 / p99.9: ${one}; with the default of ${DEFAULT_CPUS} CPUs, whose quota then runs out: ${half}`,
       `${crowd.sessions} sessions at once, ${crowd.commands} commands each: ${crowd.ours.toFixed(0)} commands a second, dockerode ${crowd.theirs.toFixed(0)}: ${(crowd.ours / crowd.theirs).toFixed(0)} ×`,
       ...held,
-      `\`require()\`: ${quantile(loading, 0.5).toFixed(1)} ms (p50), ${quantile(loading, 0.99).toFixed(1)} ms (p99); the addon has ${mebibytes(addonBytes())}`,
+      `\`require()\` of the packed package: ${quantile(loading, 0.5).toFixed(1)} ms (p50), ${quantile(loading, 0.99).toFixed(1)} ms (p99); the addon has ${mebibytes(addonBytes())}`,
     ]
     return { rows, facts }
   } finally {

@@ -1,16 +1,36 @@
 // What it costs to load the package.
 
 import { spawnSync } from 'node:child_process'
-import { statSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
-import { isForThisPlatform, platforms } from '../scripts/pack.mjs'
+import { mkdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { must } from '../scripts/lib/run.mjs'
+import { inTemporary } from '../scripts/lib/temporary.mjs'
+import { isForThisPlatform, pack, platforms } from '../scripts/pack.mjs'
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const NAME = '@zhivex-ai/sandbox-docker'
+const PROGRAM = `const from = performance.now(); require('${NAME}'); console.log(performance.now() - from)`
 
-/** Milliseconds of each of `rounds` calls of `require()`, each in a process of its own. */
+/** Milliseconds of each of `rounds` calls of `require()` of the packed packages, each in a process of its own. */
 export function requires(rounds) {
-  const program = `const from = performance.now(); require(${JSON.stringify(ROOT)}); console.log(performance.now() - from)`
-  return Array.from({ length: rounds }, () => Number(spawnSync(process.execPath, ['-e', program]).stdout))
+  return inTemporary('bench-', async folder => {
+    const { main, platforms: addons } = await pack({ out: join(folder, 'packed') })
+    for (const [path, name] of [[main, NAME], ...addons.map(path => [path, nameIn(path)])]) {
+      const place = join(folder, 'node_modules', name)
+      mkdirSync(place, { recursive: true })
+      await must(`unpacking ${path}`, 'tar', ['-xzf', path, '-C', place, '--strip-components=1'])
+    }
+    return Array.from({ length: rounds }, () => {
+      const { stdout, stderr, status } = spawnSync(process.execPath, ['-e', PROGRAM], { cwd: folder, encoding: 'utf8' })
+      if (status !== 0) throw new Error(`${NAME} could not be loaded: ${stderr}`)
+      return Number(stdout)
+    })
+  })
+}
+
+/** The name of the platform package that a file holds. */
+function nameIn(path) {
+  const { manifest } = platforms().find(({ manifest }) => path.includes(manifest.name.split('/')[1]))
+  return manifest.name
 }
 
 /** Size of the addon that this process would load, in bytes. */

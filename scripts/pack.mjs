@@ -6,16 +6,21 @@
 // compares with their provenance.
 //
 // The package.json of this repository has no optionalDependencies on the platform packages: they are not in the registry
-// before a release, so `npm ci` could not install them. The packed one has them, with this exact version.
+// before a release, so `npm ci` could not install them. The packed one has them, with this exact version. And js/ is one file in
+// it, with what `js/main.cjs` requires: Node takes longer to find and open so many files than to read one of their size.
 
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { buildSync } from 'esbuild'
 import { ROOT, must } from './lib/run.mjs'
 
 const MAIN = readJson(join(ROOT, 'package.json'))
+
+/** What is published of js/. */
+export const BUNDLE = 'js/main.cjs'
 
 /** The platform packages, `{ name, folder, manifest, addon }` each; `addon` is the path of the built file, if any. */
 export function platforms() {
@@ -55,8 +60,25 @@ export async function pack({ out, all = false, repository }) {
 function packMain(built, source, out) {
   const { scripts: _scripts, devDependencies: _dev, allowScripts: _allow, napi: _napi, ...published } = MAIN
   const optionalDependencies = Object.fromEntries(built.map(({ manifest }) => [manifest.name, MAIN.version]))
-  const files = ['README.md', 'LICENSE', ...MAIN.files].map(name => [join(ROOT, name), name])
-  return packFolder(files, { ...published, ...source, optionalDependencies }, out)
+  const names = ['README.md', 'LICENSE', ...MAIN.files.filter(name => name !== 'js')]
+  const files = names.map(name => [join(ROOT, name), name])
+  return packFolder(files, { ...published, ...source, optionalDependencies }, out, bundle)
+}
+
+/** Not made smaller: whoever debugs an application reads it. Names of packages stay literals, for the application's own bundler. */
+function bundle(stage) {
+  buildSync({
+    absWorkingDir: ROOT,
+    entryPoints: [BUNDLE],
+    outfile: join(stage, BUNDLE),
+    bundle: true,
+    platform: 'node',
+    format: 'cjs',
+    target: 'node20',
+    packages: 'external',
+    external: ['../package.json'],
+    logLevel: 'error',
+  })
 }
 
 function packPlatform({ folder, manifest, addon }, source, out) {
@@ -65,10 +87,11 @@ function packPlatform({ folder, manifest, addon }, source, out) {
 }
 
 // In a folder of its own, so that nothing but these files, paths and what they are called there, can get in.
-async function packFolder(files, manifest, out) {
+async function packFolder(files, manifest, out, more = () => undefined) {
   const stage = mkdtempSync(join(tmpdir(), 'sandbox-docker-pack-'))
   try {
     for (const [from, to] of files) cpSync(from, join(stage, to), { recursive: true })
+    more(stage)
     writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
     const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', resolve(out)]
     await must(`packing ${manifest.name}`, 'npm', args, { cwd: stage })

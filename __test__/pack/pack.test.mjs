@@ -16,7 +16,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { isForThisPlatform, pack, platforms } from '../../scripts/pack.mjs'
+import { BUNDLE, isForThisPlatform, pack, platforms } from '../../scripts/pack.mjs'
 import { ROOT } from '../../scripts/lib/run.mjs'
 import { tryPacked } from '../../scripts/try-packed.mjs'
 import { asCommonJs, earlierUsage, makeProject, readmeExample, run, runWithEngine, sizesOf, tool } from './consumer.mjs'
@@ -97,12 +97,21 @@ describe('the main package', () => {
     assert.ok(sizesOf(packed.main).packed < 160 * 1024)
   })
 
-  it('holds its entry points, js/ and what README names, and nothing of the repository besides', () => {
+  it('holds its entry points, js/ as one file, and what README names, and nothing of the repository besides', () => {
     const files = listing(packed.main)
-    const folders = ['js', 'docs', 'docker', 'examples']
-    const top = ['LICENSE', 'README.md', 'package.json', ...MAIN.files.filter(name => !folders.includes(name))]
     assert.deepEqual(
-      files.filter(name => !folders.includes(name.split('/')[0])),
+      files.filter(name => name.startsWith('js/')),
+      [BUNDLE],
+    )
+    const folders = ['docs', 'docker', 'examples']
+    const top = [
+      'LICENSE',
+      'README.md',
+      'package.json',
+      ...MAIN.files.filter(name => ![...folders, 'js'].includes(name)),
+    ]
+    assert.deepEqual(
+      files.filter(name => ![...folders, 'js'].includes(name.split('/')[0])),
       top.toSorted(),
     )
     for (const folder of folders) {

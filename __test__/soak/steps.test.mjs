@@ -1,6 +1,7 @@
 // The host process dies of SIGKILL at each step of what it does with an engine and its stores: before a request or a call,
 // after it was done and before its answer came, and in the middle of a tar. Then the run is acquired again, which works or
-// says exactly why; or it ends by a sweep. After a last sweep the engine and the stores are as they were.
+// says exactly why; or it ends by a sweep. After a last sweep the engine and the stores are as they were. Files hold their own
+// names: which of them are there, and whole, says which state came back.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -12,6 +13,7 @@ import { createDockerSandboxEnvironment } from '../../index.js'
 import { engine, eventually, plainOptions } from '../support/live.mjs'
 import { behindProxy } from '../support/engine-proxy.mjs'
 import { fileStores } from './support/hosts.mjs'
+import { generator, seed } from './support/random.mjs'
 import { stepStride } from './support/lengths.mjs'
 import { Tally, added, onEngine, room, within } from './support/room.mjs'
 
@@ -23,13 +25,17 @@ const TRIAL_MS = 60_000
 const LATE_MS = 30_000
 const WAITING = 'waiting_approval'
 
-const options = transport => ({
+const options = (transport, more) => ({
   ...plainOptions(ownerId),
   transport,
   snapshot: 'docker-commit',
-  workspace: { id: 'steps', files: [{ path: 'seed', contents: 's' }] },
+  workspace: { id: 'steps', files: [{ path: 'seed', contents: 'seed' }] },
   limits: { cpus: 2 },
+  ...more,
 })
+
+/** With the exec transport each run has a network of its own then. */
+const ALLOWLIST = { network: { mode: 'allowlist', allowedDomains: ['allowed.test'], allowedPorts: [443] } }
 
 async function wait({ owner, runId, files = ['kept'] }) {
   const session = await owner.acquire({ runId })
@@ -60,9 +66,23 @@ const held =
     for (const [word, ...rest] of more) await host.ask(word, ...rest)
   }
 
+/** Another process holds the run and dies. */
+async function heldByTheDead({ hostOptions, runId }) {
+  const other = startStepper(hostOptions)
+  await held(other)(runId, ['write', 'kept'])
+  other.kill()
+  await other.ended
+}
+
+/** A container waits, and the process has made what it makes once. */
+async function pooled({ host }) {
+  await held(host)(randomUUID(), ['release', 'completed'], ['event', 'pooled', 1])
+}
+
 /**
  * What is done before, what the killed process does, and what the workspace may hold when the run is acquired again; `codes`
- * are those of the errors that may say why it is not, each once before it works.
+ * are those of the errors that may say why it is not, each once before it works. `options` are for the killed process and
+ * whoever follows it, `alone` for the killed one only.
  */
 const OPERATIONS = {
   'acquire, a new run': {
@@ -76,6 +96,26 @@ const OPERATIONS = {
     steps: ({ host, runId }) => host.ask('acquire', runId),
     may: [['seed']],
     codes: ['ConflictError'],
+  },
+  'acquire, a new run with some domains': {
+    options: ALLOWLIST,
+    steps: ({ host, runId }) => host.ask('acquire', runId),
+    may: [['seed']],
+    codes: ['ConflictError'],
+  },
+  'acquire, a new run from the pool': {
+    only: 'resident',
+    alone: { pool: { size: 1 } },
+    before: pooled,
+    steps: ({ host, runId }) => host.ask('acquire', runId),
+    may: [['seed']],
+    codes: ['ConflictError'],
+  },
+  'acquire, a run whose holder died': {
+    options: ALLOWLIST,
+    before: heldByTheDead,
+    steps: ({ host, runId }) => host.ask('acquire', runId),
+    may: [['kept', 'seed']],
   },
   'acquire, a run that waits': {
     before: wait,
@@ -94,12 +134,12 @@ const OPERATIONS = {
     codes: ['LEASE_EXPIRED'],
   },
   'snapshot, the first': {
-    before: ({ host, runId }) => held(host)(runId, ['write', 'kept', 'x']),
+    before: ({ host, runId }) => held(host)(runId, ['write', 'kept']),
     steps: ({ host }) => host.ask('snapshot'),
     may: [['kept', 'seed']],
   },
   'snapshot, another, and the container is lost too': {
-    before: ({ host, runId }) => held(host)(runId, ['write', 'kept', 'x'], ['snapshot'], ['write', 'more', 'x']),
+    before: ({ host, runId }) => held(host)(runId, ['write', 'kept'], ['snapshot'], ['write', 'more']),
     steps: ({ host }) => host.ask('snapshot'),
     after: lose,
     may: [
@@ -108,13 +148,25 @@ const OPERATIONS = {
     ],
     codes: ['SNAPSHOT_INVALID'],
   },
+  'a checkpoint, and the container is lost too': {
+    alone: { checkpointMs: 100 },
+    before: ({ host, runId }) => held(host)(runId, ['event', 'snapshot_saved', 1]),
+    steps: async ({ host }) => {
+      for (const path of ['kept', 'more']) await host.ask('write', path)
+      await host.ask('event', 'snapshot_saved', 2)
+    },
+    after: lose,
+    // It may have begun between the two files.
+    may: [['seed'], ['kept', 'seed'], ['kept', 'more', 'seed']],
+    codes: ['SNAPSHOT_INVALID'],
+  },
   'release, the run is kept': {
-    before: ({ host, runId }) => held(host)(runId, ['write', 'kept', 'x'], ['snapshot'], ['write', 'more', 'x']),
+    before: ({ host, runId }) => held(host)(runId, ['write', 'kept'], ['snapshot'], ['write', 'more']),
     steps: ({ host }) => host.ask('release', WAITING),
     may: [['kept', 'more', 'seed']],
   },
   'release, the run is kept, and the container is lost too': {
-    before: ({ host, runId }) => held(host)(runId, ['write', 'kept', 'x'], ['snapshot'], ['write', 'more', 'x']),
+    before: ({ host, runId }) => held(host)(runId, ['write', 'kept'], ['snapshot'], ['write', 'more']),
     steps: ({ host }) => host.ask('release', WAITING),
     after: lose,
     may: [
@@ -123,8 +175,14 @@ const OPERATIONS = {
     ],
     codes: ['SNAPSHOT_INVALID'],
   },
+  'release, a run with some domains ends': {
+    options: ALLOWLIST,
+    before: ({ host, runId }) => held(host)(runId, ['write', 'kept'], ['snapshot']),
+    steps: ({ host }) => host.ask('release', 'completed'),
+    may: [['seed'], ['kept', 'seed']],
+  },
   'release, the run ends': {
-    before: ({ host, runId }) => held(host)(runId, ['write', 'kept', 'x'], ['snapshot']),
+    before: ({ host, runId }) => held(host)(runId, ['write', 'kept'], ['snapshot']),
     steps: ({ host }) => host.ask('release', 'completed'),
     // Until that is on record the run goes on.
     may: [['seed'], ['kept', 'seed']],
@@ -144,8 +202,9 @@ for (const transport of ['resident', 'exec']) {
       const points = new Tally()
       const codes = new Tally()
       const base = await onEngine()
+      const begin = first(name, transport)
       let [kills, late] = [0, 0]
-      for (let number = 1; ; number += stepStride) {
+      for (let number = begin; ; number += stepStride) {
         const ways = stepStride === 1 ? ['resumed', 'swept'] : [number % 2 ? 'resumed' : 'swept']
         let reached
         for (const way of ways) {
@@ -157,15 +216,22 @@ for (const transport of ['resident', 'exec']) {
           points.add(reached)
           kills++
         }
-        if (reached === undefined) break
+        if (reached !== undefined) continue
+        if (kills > 0 || number < begin) break
+        // There are not so many steps as to begin there.
+        number = 1 - stepStride
       }
       assert.ok(kills > 0, 'there was no step')
+      if (stepStride > 1) t.diagnostic(`SANDBOX_SOAK_SEED=${seed}`)
       t.diagnostic(`${kills} kills at ${points.words.length} points: ${points}`)
       t.diagnostic(`${late} times the engine still did what it was asked for when the first sweep was over`)
       t.diagnostic(`what the next acquire was told: ${codes.total ? codes : 'nothing'}`)
     })
   }
 }
+
+/** Where those begin that leave steps out: other steps each time. */
+const first = (...purpose) => generator('steps', ...purpose).between(1, stepStride + 1)
 
 /**
  * Kills a host at the step of this number, and cleans up behind it. The step's name, `undefined` where there are not so many,
@@ -176,10 +242,12 @@ function trial({ operation, transport, number, way, codes, base }) {
   let [onStep, armed] = [async () => undefined, false]
   const steps = { path: /./, before: (...of) => onStep('before', ...of), after: (...of) => onStep('after', ...of) }
   return behindProxy([steps], async proxy => {
-    const owner = createDockerSandboxEnvironment({ ...options(transport), ...stores })
+    const all = options(transport, operation.options)
+    const owner = createDockerSandboxEnvironment({ ...all, ...stores })
     const runId = randomUUID()
     let [count, reached] = [0, undefined]
-    const host = startStepper({ ...options(transport), socketPath: proxy.socketPath, directory })
+    const hostOptions = { ...all, socketPath: proxy.socketPath, directory }
+    const host = startStepper({ ...hostOptions, ...operation.alone })
     const at = async point => {
       if (!armed) return true
       if (reached !== undefined) return false
@@ -193,7 +261,7 @@ function trial({ operation, transport, number, way, codes, base }) {
     onStep = (when, path, method) => at(`${when} ${method} ${generic(path)}`)
     host.onStep = at
     try {
-      const world = { owner, stores, runId, host }
+      const world = { owner, stores, runId, host, hostOptions }
       await operation.before?.(world)
       host.tell('steps', true)
       armed = true
@@ -247,6 +315,10 @@ async function resume({ owner, runId }, { may, codes: allowed = [] }, reached, c
         may.some(files => files.join() === found.join()),
         `${reached}: it holds ${found}`,
       )
+      for (const path of found) {
+        const { contents } = await settled.session.readFile(path, { encoding: 'utf8' })
+        assert.equal(contents, path, reached)
+      }
       await settled.session.release({ status: 'completed' })
       return
     }

@@ -36,15 +36,27 @@ async function* pieces(tar) {
   }
 }
 
+const told = { counts: {}, listen: () => undefined }
+
 const environment = createDockerSandboxEnvironment({
   ...options,
+  onEvent: ({ type }) => {
+    told.counts[type] = (told.counts[type] ?? 0) + 1
+    told.listen()
+  },
   leaseStore: stepped('leaseStore', createFileLeaseStore({ directory }), ['load', 'save', 'remove', 'list']),
   snapshotStore: stepped('snapshotStore', createFileSnapshotStore({ directory }), ['load', 'save', 'remove']),
 })
 
+/** Waits until an event of this type came so many times. */
+async function event(type, times) {
+  while ((told.counts[type] ?? 0) < times) await new Promise(resolve => (told.listen = resolve))
+}
+
 const DO = {
+  event,
   acquire: async runId => void (session = await environment.acquire({ runId })),
-  write: async (path, contents) => void (await session.writeFile(path, contents)),
+  write: async path => void (await session.writeFile(path, path)),
   snapshot: async () => void (await session.snapshot()),
   release: async status => void (await session.release({ status })),
   sweep: async () => (await environment.sweep()).failures,
