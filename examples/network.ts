@@ -24,8 +24,12 @@ function certificates() {
   const file = (name: string) => join(folder, name)
   const openssl = (words: string) => execFileSync('openssl', words.split(' '), { cwd: folder, stdio: 'pipe' })
   try {
-    openssl('req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=example-authority -keyout ca.key -out ca.pem')
-    openssl(`req -newkey rsa:2048 -nodes -subj /CN=${HOST} -keyout key.pem -out request.pem`)
+    openssl(
+      'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=example-authority -keyout ca.key -out ca.pem',
+    )
+    openssl(
+      `req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=${HOST} -keyout key.pem -out request.pem`,
+    )
     writeFileSync(file('names'), `subjectAltName=DNS:${HOST}\n`)
     openssl('x509 -req -days 1 -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -extfile names -out cert.pem')
     const [ca, cert, key] = ['ca.pem', 'cert.pem', 'key.pem'].map(name => readFileSync(file(name), 'utf8'))

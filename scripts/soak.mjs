@@ -18,7 +18,7 @@ import { setup } from './setup.mjs'
 
 const FOLDER = '__test__/soak'
 const IMAGES = ['busybox', 'racer']
-/** The longest that one file may take: the races take a minute for each of 15 pairs, and some seconds between. */
+/** The longest that one file may take: the races take a minute for each of 18 pairs, and some seconds between. */
 const FILE_MS = 60 * 60_000
 
 const { values } = parseArgs({

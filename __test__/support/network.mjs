@@ -1,11 +1,12 @@
 // What the tests of the network allowlist share: servers on this machine, and a resolver that leads names to them.
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { NEW_KEY, openssl } from './certificates.mjs'
 
 /** A server that is closed at the end of `use`, with its port. */
 export async function serving(server, use) {
@@ -67,8 +68,8 @@ const ORIGIN = fileURLToPath(new URL('origin.py', import.meta.url))
 export async function withTlsOrigin(use) {
   const folder = mkdtempSync(join(tmpdir(), 'sandbox-origin-'))
   const [key, cert] = ['key.pem', 'cert.pem'].map(name => join(folder, name))
-  const subject = 'req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=good.test -addext subjectAltName=DNS:good.test'
-  execFileSync('openssl', [...subject.split(' '), '-keyout', key, '-out', cert], { stdio: 'pipe' })
+  const subject = '-days 2 -subj /CN=good.test -addext subjectAltName=DNS:good.test'.split(' ')
+  openssl('req', '-x509', ...NEW_KEY, ...subject, '-keyout', key, '-out', cert)
   const origin = spawn('python3', [ORIGIN, folder], { stdio: ['pipe', 'pipe', 'inherit'] })
   try {
     const [line] = await once(origin.stdout.setEncoding('utf8'), 'data')
