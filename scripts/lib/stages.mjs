@@ -13,7 +13,8 @@ import { add, single, totalsOf } from './totals.mjs'
 
 const ONE = { passed: 1, failed: 0 }
 const TESTS = '__test__'
-const CHOOSING = ['bare-image', 'fallback', 'gvisor', 'locate', 'resident']
+// Those of the live tests that choose their transport themselves. Nothing in them depends on the runtime, so that Node is enough.
+const CHOOSING = ['bare-image', 'fallback', 'gvisor', 'locate', 'network-world', 'resident', 'starts', 'tls']
 // Those with a command of their own, `npm run test:podman`.
 const ELSEWHERE = ['podman.test.mjs']
 // Those that need the engine.
@@ -99,20 +100,19 @@ async function engine(its, context) {
 
 // One file at a time: tests look for leftovers on the engine that they share.
 async function bun(its) {
-  return await inBun(its, testFiles(LIVE))
+  return await inBun(its, others())
 }
 
 async function inBun(its, files) {
   return totalsOf('bun', await runIn(its, tool('bun'), ['test', `--timeout=${TEST_MS}`, ...files]))
 }
 
-// Bun runs the session's tests over the resident transport; here they run over the other one. Files that choose their
-// transport themselves are not told, and have a stage of their own.
+// Bun runs the session's tests over the resident transport; here they run over the other one.
 async function node(its) {
-  const env = { ...its.env, SANDBOX_TEST_TRANSPORT: 'exec' }
-  const files = testFiles(LIVE).filter(file => !chooses(file))
-  return inNode({ ...its, env }, files)
+  return inNode({ ...its, env: { ...its.env, SANDBOX_TEST_TRANSPORT: 'exec' } }, others())
 }
+
+const others = () => testFiles(LIVE).filter(file => !chooses(file))
 
 function chooses(file) {
   return CHOOSING.some(name => file.endsWith(`/${name}.test.mjs`))
