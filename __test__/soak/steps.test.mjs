@@ -329,7 +329,7 @@ async function resume({ owner, runId }, { may, codes: allowed = [] }, reached, c
     codes.add(code)
     // A container that was made, and had no time to be put on record: a sweep knows that its maker has ended.
     if (code === 'ConflictError') {
-      assert.match(error.message, /or sweep\(\) with its ownerId/)
+      assert.match(error.message, /sweep\(\) with its ownerId removes the container/)
       assert.deepEqual((await owner.sweep()).failures, [])
     }
   }
