@@ -56,6 +56,17 @@ onBoth(
 )
 
 onBoth(
+  'a command that leaves no place for another process has its exit code all the same',
+  { limits: { pids: 40, commandTimeoutMs: 30_000 } },
+  async session => {
+    const result = await shell(session, '(while :; do sleep 303 & done) 2>/dev/null; echo over >&2; exit 9')
+    assert.deepEqual([result.outcome, result.exitCode, result.stderr], ['exited', 9, 'over\n'])
+    assert.equal(await alive(session), 0)
+    assert.equal(await sh(session, 'echo on'), 'on\n')
+  },
+)
+
+onBoth(
   'what others start and end beside it changes nothing of how a command ends',
   { limits: { maxConcurrentProcesses: 24, pids: 256 } },
   async session => {

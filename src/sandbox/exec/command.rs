@@ -14,8 +14,8 @@ use super::scripts::RUN;
 use super::{ExecSandbox, Nonce};
 use crate::cancel::Cancel;
 
-/// What the marks take of standard error: 32 digits, a colon, a word and a semicolon, twice.
-const MARKS_BYTES: u64 = 39 + 38;
+/// What the marks take of standard error: 32 digits, a colon, a word (`start`, `=255`, `end`) and a semicolon each.
+const MARKS_BYTES: u64 = 39 + 38 + 37;
 
 /// The words of a script that could not start a command, and what they mean.
 pub(super) const REFUSALS: [(&str, &str); 3] = [
@@ -27,8 +27,8 @@ pub(super) const REFUSALS: [(&str, &str); 3] = [
 /// What the marks say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-  /// It ran; `whole` when the script saw its end.
-  Started { whole: bool },
+  /// It ran, and ended with this exit code if the script saw its end.
+  Started { code: Option<i64> },
   /// It could not be started, and why.
   Refused(&'static str),
   /// There is no mark: the script itself did not run.
@@ -130,9 +130,9 @@ impl Read<'_> {
         (Outcome::NotStarted, None)
       }
       _ if over => (Outcome::OutputLimit, self.output.exit_code),
-      (_, Fate::Started { whole: true }) => (Outcome::Exited, self.output.exit_code),
+      (_, Fate::Started { code: Some(code) }) => (Outcome::Exited, Some(*code)),
       // The script was killed together with the command: whatever code there is, it is not the command's.
-      (_, Fate::Started { whole: false }) => (Outcome::Signaled, None),
+      (_, Fate::Started { code: None }) => (Outcome::Signaled, None),
       (_, Fate::Unknown) => return Err(not_run(&stdout, &stderr, self.output.exit_code)),
     };
     let duration = self.begun.elapsed();

@@ -92,10 +92,11 @@ pub const LIST: &str = r#"cd -P -- "$1" 2>/dev/null || {
 exec find . -mindepth 1 -maxdepth "$2" -exec stat -c "$3%f %s %n" '{}' +"#;
 
 /// `$1` a mark, `$2` directory, `$3` program, then names of variables, `--`, and the program's arguments. Says on standard
-/// error what it comes to, each time with the mark: that the command could not be started and why; that it started; that
-/// it ended and everything of its session, every process with its environment, and every orphan that hides its
-/// environment was killed (`end`), or that it ended and something may be left (`left`). The program is looked up here,
-/// since a shell would take its own built-in of that name; `exec` does not.
+/// error what it comes to, each time with the mark: that the command could not be started and why; that it started
+/// (`start`); that it ended, with its exit code (`=0`), since this shell may be killed by what the command left, or find no
+/// place for another process; and that everything of its session, every process with its environment, and every orphan that
+/// hides its environment was killed (`end`), without which something may be left. The program is looked up here, since a
+/// shell would take its own built-in of that name; `exec` does not.
 ///
 /// The values of the variables come in `zx_0`, `zx_1` … in the order of the names: under their own names they would
 /// change this shell before it did anything (`SHELLOPTS` and `PS4` even run text). A shell refuses to set some of its
@@ -139,6 +140,8 @@ unset OLDPWD
   exec "$zx_p" "$@"
 )
 zx_x=$? zx_r=0 zx_u=0
+zx_say "=$zx_x"
+exec 9>&2 2>/dev/null
 while [ "$zx_r" -lt 200 ] && [ "$zx_u" -lt 3 ]; do
   zx_r=$((zx_r+1)) zx_f= zx_w= zx_a=
   for zx_e in /proc/[0-9]*; do zx_a="$zx_a $zx_e/environ"; done
@@ -166,11 +169,10 @@ while [ "$zx_r" -lt 200 ] && [ "$zx_u" -lt 3 ]; do
     zx_f=1
     [ "$3" = "$$" ] || kill -9 "-$3"
     kill -9 "$zx_q"
-  done 2>/dev/null
-  [ -n "$zx_f$zx_w" ] || { zx_say end; exit "$zx_x"; }
+  done
+  [ -n "$zx_f$zx_w" ] || { zx_say end 2>&9; exit "$zx_x"; }
   if [ -n "$zx_f" ]; then zx_u=0; else zx_u=$((zx_u+1)); fi
 done
-zx_say left
 exit "$zx_x""#;
 
 /// Kills every process of the container but process 1, which the kernel excepts, and this shell.
