@@ -47,6 +47,40 @@ for (const [what, path] of [
     }))
 }
 
+test('a network that another process has is a conflict, and stays', async () => {
+  const one = environment({ ...reaching([443]).options, ...exec })
+  const other = environment({ ...reaching([443]).options, ...exec, leaseStore: createMemoryLeaseStore() })
+  const runId = randomUUID()
+  const session = await one.acquire({ runId })
+  const made = await networks()
+  try {
+    const { name, message } = await failureOf(other.acquire({ runId }))
+    assert.equal(name, 'ConflictError')
+    assert.match(message, /^This run has a network \(zhivex-sandbox-\w+\) and no lease in this lease store: /)
+    assert.deepEqual(await networks(), made)
+  } finally {
+    await session.release({ status: 'completed' })
+    await Promise.all([one.close(), other.close()])
+  }
+  assert.deepEqual(await networks(), [])
+})
+
+test('of many that want one run at once one has it, and its network', async () => {
+  const leaseStore = createMemoryLeaseStore()
+  const owners = Array.from({ length: 6 }, () => environment({ ...reaching([443]).options, ...exec, leaseStore }))
+  const runId = randomUUID()
+  const settled = await Promise.allSettled(owners.map(owner => owner.acquire({ runId })))
+  const sessions = settled.flatMap(({ value }) => value ?? [])
+  const reasons = settled.flatMap(({ reason }) => reason ?? [])
+  const left = await networks()
+  await Promise.all(sessions.map(session => session.release({ status: 'completed' })))
+  await Promise.all(owners.map(owner => owner.close()))
+  assert.equal(sessions.length, 1)
+  for (const { name, message } of reasons) assert.equal(name, 'ConflictError', message)
+  assert.equal(left.length, 1)
+  assert.deepEqual(await networks(), [])
+})
+
 test('an engine without a free address range says so, and what to do', () =>
   behindProxy(
     [

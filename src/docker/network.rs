@@ -12,8 +12,8 @@ use tokio::time::sleep;
 use super::client::Client;
 use super::container::has_label;
 use super::model::{ListedNetwork, Network};
-use super::request::{api_error, encode, segment};
-use crate::error::Result;
+use super::request::{api_error, encode, engine_message, segment};
+use crate::error::{Result, fail};
 
 /// First pause between two tries to remove a network; it doubles up to the slowest, after which no more is tried.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(50);
@@ -54,7 +54,7 @@ impl Client {
     let body = json!({
       "Name": name, "Internal": true, "EnableIPv6": false, "CheckDuplicate": true, "Labels": labels,
     });
-    let created: Created = self.json(Method::POST, "/networks/create", Some(&body)).await?;
+    let created = self.create_network_of(name, &body).await?;
     let found = match self.network(&created.id).await {
       Ok(found) => found,
       Err(error) => {
@@ -66,6 +66,20 @@ impl Client {
     let first = found.ipam.and_then(|ipam| ipam.config).and_then(|config| config.into_iter().next());
     let IpamConfig { subnet, gateway } = first.unwrap_or_default();
     Ok(Network { id: created.id, gateway, subnet })
+  }
+
+  async fn create_network_of(&self, name: &str, body: &serde_json::Value) -> Result<Created> {
+    let (method, path) = (Method::POST, "/networks/create");
+    let reply = self.call(method.clone(), path, Some(body)).await?;
+    match reply.meaning() {
+      status if status.is_success() => serde_json::from_slice(&reply.body).map_err(|error| {
+        fail!(DockerApi, "The Docker engine created a network and told no id.").with_source(error)
+      }),
+      StatusCode::CONFLICT => {
+        Err(fail!(Conflict, "A network named {name} exists already: {}", engine_message(&reply.body)))
+      }
+      _ => Err(api_error(&method, path, &reply)),
+    }
   }
 
   pub(super) async fn labelled_networks(&self, label: &str) -> Result<Vec<ListedNetwork>> {

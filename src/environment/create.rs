@@ -205,11 +205,11 @@ impl Attempt<'_> {
       Err(error) => {
         // A container may exist all the same: the reply may have been lost.
         match leftovers::remove_container(self.core, name, self.claim).await {
-          Ok(true) => Err(taken(error, name)),
+          Ok(true) => Err(taken(error, Resource::Container, name)),
           Ok(false) => Err(held(self.run_id().unwrap_or_default())),
           Err(left) => {
             self.core.events.left(self.run_id(), Resource::Container, name, &left);
-            Err(taken(error, name))
+            Err(taken(error, Resource::Container, name))
           }
         }
       }
@@ -292,11 +292,12 @@ pub async fn discard(core: &Core, run: Option<&str>, id: &str) {
 }
 
 /// The engine's refusal to give a name a second time, as what it means.
-pub fn taken(error: Error, name: &str) -> Error {
+pub fn taken(error: Error, what: Resource, name: &str) -> Error {
   if error.code() != crate::error::ErrorCode::Conflict {
     return error;
   }
+  let what = what.as_str();
   error.context(format_args!(
-    "This run has a container ({name}) and no lease in this lease store: another process has it in another lease store, or one ended before it could put it on record. Use the lease store of that process; where that is gone, sweep() with its ownerId removes the container, once the process has ended or after two minutes"
+    "This run has a {what} ({name}) and no lease in this lease store: another process has it in another lease store, or one ended before it could put it on record. Use the lease store of that process; where that is gone, sweep() with its ownerId removes the {what}, once the process has ended or after two minutes"
   ))
 }

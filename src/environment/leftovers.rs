@@ -40,13 +40,14 @@ pub async fn remove_all(core: &Core, run: &str, name: &str, claim: &Claim) -> Re
   Ok(true)
 }
 
-/// Removes the networks that were made for the claim's lease, unless another holder has it.
-pub async fn remove_networks(core: &Core, run: Option<&str>, claim: &Claim) -> Result<()> {
+/// Removes the networks that were made for the claim's lease. False, and nothing is removed: another holder has it.
+pub async fn remove_networks(core: &Core, run: Option<&str>, claim: &Claim) -> Result<bool> {
   let networks = bridge::made_for(core, claim).await?;
-  if claim.has_token().await? {
-    close_all(core, run, &networks).await;
+  if !claim.has_token().await? {
+    return Ok(false);
   }
-  Ok(())
+  close_all(core, run, &networks).await;
+  Ok(true)
 }
 
 async fn close_all(core: &Core, run: Option<&str>, networks: &[String]) {
