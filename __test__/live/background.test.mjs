@@ -85,7 +85,10 @@ onBoth(
     assert.equal(await alive(session), 0)
     await session.writeFile('enough', '')
     const ended = (await Promise.all(noise)).map(({ outcome, exitCode }) => [outcome, exitCode])
-    assert.deepEqual(ended, Array(2).fill(['exited', 0]))
+    assert.deepEqual(ended, [
+      ['exited', 0],
+      ['exited', 0],
+    ])
   },
 )
 
