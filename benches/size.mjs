@@ -8,13 +8,18 @@ import { inTemporary } from '../scripts/lib/temporary.mjs'
 import { isForThisPlatform, pack, platforms } from '../scripts/pack.mjs'
 
 const NAME = '@zhivex-ai/sandbox-docker'
+/** The package of the platform that this process runs on. */
+const OWN = platforms().find(({ manifest }) => isForThisPlatform(manifest))
 const PROGRAM = `const from = performance.now(); require('${NAME}'); console.log(performance.now() - from)`
 
 /** Milliseconds of each of `rounds` calls of `require()` of the packed packages, each in a process of its own. */
 export function requires(rounds) {
   return inTemporary('bench-', async folder => {
-    const { main, platforms: addons } = await pack({ out: join(folder, 'packed') })
-    for (const [path, name] of [[main, NAME], ...addons.map(path => [path, nameIn(path)])]) {
+    const packed = await pack({ out: join(folder, 'packed') })
+    for (const [path, name] of [
+      [packed.main, NAME],
+      [packed.platforms[0], OWN.manifest.name],
+    ]) {
       const place = join(folder, 'node_modules', name)
       mkdirSync(place, { recursive: true })
       await must(`unpacking ${path}`, 'tar', ['-xzf', path, '-C', place, '--strip-components=1'])
@@ -27,15 +32,8 @@ export function requires(rounds) {
   })
 }
 
-/** The name of the platform package that a file holds. */
-function nameIn(path) {
-  const { manifest } = platforms().find(({ manifest }) => path.includes(manifest.name.split('/')[1]))
-  return manifest.name
-}
-
 /** Size of the addon that this process would load, in bytes. */
 export function addonBytes() {
-  const { addon } = platforms().find(({ manifest }) => isForThisPlatform(manifest))
-  if (!addon) throw new Error('There is no addon for this platform: npm run build')
-  return statSync(addon).size
+  if (!OWN.addon) throw new Error('There is no addon for this platform: npm run build')
+  return statSync(OWN.addon).size
 }

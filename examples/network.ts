@@ -16,6 +16,7 @@ import { join } from 'node:path'
 import { createDockerSandboxEnvironment } from '../index.js'
 
 const HOST = 'api.example.test'
+const NEW_KEY = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
 const { SANDBOX_IMAGE = 'curlimages/curl', SANDBOX_SOCKET } = process.env
 
 /** An authority, and a certificate for the host that it signed. */
@@ -24,12 +25,8 @@ function certificates() {
   const file = (name: string) => join(folder, name)
   const openssl = (words: string) => execFileSync('openssl', words.split(' '), { cwd: folder, stdio: 'pipe' })
   try {
-    openssl(
-      'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=example-authority -keyout ca.key -out ca.pem',
-    )
-    openssl(
-      `req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=${HOST} -keyout key.pem -out request.pem`,
-    )
+    openssl(`req -x509 ${NEW_KEY} -days 1 -subj /CN=example-authority -keyout ca.key -out ca.pem`)
+    openssl(`req ${NEW_KEY} -subj /CN=${HOST} -keyout key.pem -out request.pem`)
     writeFileSync(file('names'), `subjectAltName=DNS:${HOST}\n`)
     openssl('x509 -req -days 1 -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -extfile names -out cert.pem')
     const [ca, cert, key] = ['ca.pem', 'cert.pem', 'key.pem'].map(name => readFileSync(file(name), 'utf8'))

@@ -84,33 +84,22 @@ async function pooled({ host }) {
  * are those of the errors that may say why it is not, each once before it works. `options` are for the killed process and
  * whoever follows it, `alone` for the killed one only.
  */
+const NEW_RUN = {
+  steps: ({ host, runId }) => host.ask('acquire', runId),
+  may: [['seed']],
+  codes: ['ConflictError'],
+}
+const END_OF_RUN = {
+  before: ({ host, runId }) => held(host)(runId, ['write', 'kept'], ['snapshot']),
+  steps: ({ host }) => host.ask('release', 'completed'),
+  // Until that is on record the run goes on.
+  may: [['seed'], ['kept', 'seed']],
+}
 const OPERATIONS = {
-  'acquire, a new run': {
-    steps: ({ host, runId }) => host.ask('acquire', runId),
-    may: [['seed']],
-    codes: ['ConflictError'],
-  },
-  'acquire, a new run on an engine that has seen none': {
-    only: 'resident',
-    before: forgetSupervisor,
-    steps: ({ host, runId }) => host.ask('acquire', runId),
-    may: [['seed']],
-    codes: ['ConflictError'],
-  },
-  'acquire, a new run with some domains': {
-    options: ALLOWLIST,
-    steps: ({ host, runId }) => host.ask('acquire', runId),
-    may: [['seed']],
-    codes: ['ConflictError'],
-  },
-  'acquire, a new run from the pool': {
-    only: 'resident',
-    alone: { pool: { size: 1 } },
-    before: pooled,
-    steps: ({ host, runId }) => host.ask('acquire', runId),
-    may: [['seed']],
-    codes: ['ConflictError'],
-  },
+  'acquire, a new run': NEW_RUN,
+  'acquire, a new run on an engine that has seen none': { ...NEW_RUN, only: 'resident', before: forgetSupervisor },
+  'acquire, a new run with some domains': { ...NEW_RUN, options: ALLOWLIST },
+  'acquire, a new run from the pool': { ...NEW_RUN, only: 'resident', alone: { pool: { size: 1 } }, before: pooled },
   'acquire, a run whose holder died': {
     options: ALLOWLIST,
     before: heldByTheDead,
@@ -175,18 +164,8 @@ const OPERATIONS = {
     ],
     codes: ['SNAPSHOT_INVALID'],
   },
-  'release, a run with some domains ends': {
-    options: ALLOWLIST,
-    before: ({ host, runId }) => held(host)(runId, ['write', 'kept'], ['snapshot']),
-    steps: ({ host }) => host.ask('release', 'completed'),
-    may: [['seed'], ['kept', 'seed']],
-  },
-  'release, the run ends': {
-    before: ({ host, runId }) => held(host)(runId, ['write', 'kept'], ['snapshot']),
-    steps: ({ host }) => host.ask('release', 'completed'),
-    // Until that is on record the run goes on.
-    may: [['seed'], ['kept', 'seed']],
-  },
+  'release, a run with some domains ends': { ...END_OF_RUN, options: ALLOWLIST },
+  'release, the run ends': END_OF_RUN,
   sweep: {
     before: async world => (await wait(world), expire(world)),
     steps: ({ host }) => host.ask('sweep'),
@@ -202,9 +181,8 @@ for (const transport of ['resident', 'exec']) {
       const points = new Tally()
       const codes = new Tally()
       const base = await onEngine()
-      const begin = first(name, transport)
       let [kills, late] = [0, 0]
-      for (let number = begin; ; number += stepStride) {
+      for (let number = first(name, transport); ; number += stepStride) {
         const ways = stepStride === 1 ? ['resumed', 'swept'] : [number % 2 ? 'resumed' : 'swept']
         let reached
         for (const way of ways) {
@@ -217,8 +195,8 @@ for (const transport of ['resident', 'exec']) {
           kills++
         }
         if (reached !== undefined) continue
-        if (kills > 0 || number < begin) break
-        // There are not so many steps as to begin there.
+        // There may be not so many steps as to begin there.
+        if (kills > 0 || number === 1) break
         number = 1 - stepStride
       }
       assert.ok(kills > 0, 'there was no step')

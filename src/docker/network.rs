@@ -10,9 +10,9 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::client::Client;
-use super::container::has_label;
+use super::container::{has_label, name_taken};
 use super::model::{ListedNetwork, Network};
-use super::request::{api_error, encode, engine_message, segment};
+use super::request::{api_error, encode, segment};
 use crate::error::{Result, fail};
 
 /// First pause between two tries to remove a network; it doubles up to the slowest, after which no more is tried.
@@ -75,9 +75,7 @@ impl Client {
       status if status.is_success() => serde_json::from_slice(&reply.body).map_err(|error| {
         fail!(DockerApi, "The Docker engine created a network and told no id.").with_source(error)
       }),
-      StatusCode::CONFLICT => {
-        Err(fail!(Conflict, "A network named {name} exists already: {}", engine_message(&reply.body)))
-      }
+      StatusCode::CONFLICT => Err(name_taken("network", name, &reply)),
       _ => Err(api_error(&method, path, &reply)),
     }
   }

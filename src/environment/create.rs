@@ -204,14 +204,8 @@ impl Attempt<'_> {
       Ok(id) => Ok(id),
       Err(error) => {
         // A container may exist all the same: the reply may have been lost.
-        match leftovers::remove_container(self.core, name, self.claim).await {
-          Ok(true) => Err(taken(error, Resource::Container, name)),
-          Ok(false) => Err(held(self.run_id().unwrap_or_default())),
-          Err(left) => {
-            self.core.events.left(self.run_id(), Resource::Container, name, &left);
-            Err(taken(error, Resource::Container, name))
-          }
-        }
+        let removed = leftovers::remove_container(self.core, name, self.claim).await;
+        Err(not_made(self.core, self.run_id(), (Resource::Container, name), error, removed))
       }
     }
   }
@@ -289,6 +283,22 @@ pub async fn discard(core: &Core, run: Option<&str>, id: &str) {
   if let Err(error) = core.engine.remove_container(id).await {
     core.events.left(run, Resource::Container, id, &error);
   }
+}
+
+/// Why a thing of this name was not made, once what there was of it was `removed`, or was another holder's.
+pub fn not_made(
+  core: &Core,
+  run: Option<&str>,
+  (what, name): (Resource, &str),
+  error: Error,
+  removed: Result<bool>,
+) -> Error {
+  match removed {
+    Ok(true) => {}
+    Ok(false) => return held(run.unwrap_or_default()),
+    Err(left) => core.events.left(run, what, name, &left),
+  }
+  taken(error, what, name)
 }
 
 /// The engine's refusal to give a name a second time, as what it means.

@@ -19,10 +19,9 @@ use tokio::time::sleep;
 use super::{PORT, Site, variables};
 use crate::docker::EngineKind;
 use crate::docker::model::{Inspection, Network};
-use crate::environment::acquire::held;
 use crate::environment::claim::Claim;
 use crate::environment::core::Core;
-use crate::environment::create::{nonce, taken};
+use crate::environment::create::{nonce, not_made};
 use crate::environment::event::Resource;
 use crate::environment::leftovers;
 use crate::environment::spec;
@@ -57,12 +56,8 @@ pub async fn open(
     Ok(network) => network,
     Err(error) => {
       // It may exist all the same: the reply may have been lost.
-      match leftovers::remove_networks(core, run, claim).await {
-        Ok(true) => {}
-        Ok(false) => return Err(held(run.unwrap_or_default())),
-        Err(left) => core.events.left(run, Resource::Network, name, &left),
-      }
-      return Err(exhausted(taken(error, Resource::Network, name)));
+      let removed = leftovers::remove_networks(core, run, claim).await;
+      return Err(exhausted(not_made(core, run, (Resource::Network, name), error, removed)));
     }
   };
   match listen_on(core, &network).await {
