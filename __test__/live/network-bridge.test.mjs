@@ -47,7 +47,7 @@ for (const [what, path] of [
     }))
 }
 
-test('a network that another process has is a conflict, and stays', async () => {
+test('a run that another process has is a conflict, and its network stays', async () => {
   const one = environment({ ...reaching([443]).options, ...exec })
   const other = environment({ ...reaching([443]).options, ...exec, leaseStore: createMemoryLeaseStore() })
   const runId = randomUUID()
@@ -56,7 +56,7 @@ test('a network that another process has is a conflict, and stays', async () => 
   try {
     const { name, message } = await failureOf(other.acquire({ runId }))
     assert.equal(name, 'ConflictError')
-    assert.match(message, /^This run has a network \(zhivex-sandbox-\w+\) and no lease in this lease store: /)
+    assert.match(message, /^This run has a container \(zhivex-sandbox-\w+\) and no lease in this lease store: /)
     assert.deepEqual(await networks(), made)
   } finally {
     await session.release({ status: 'completed' })
@@ -79,6 +79,30 @@ test('of many that want one run at once one has it, and its network', async () =
   for (const { name, message } of reasons) assert.equal(name, 'ConflictError', message)
   assert.equal(left.length, 1)
   assert.deepEqual(await networks(), [])
+})
+
+// An engine may give several networks one name where they are asked for at once, and then starts no container in any of them:
+// nobody had the run.
+test('one that has made its network keeps nobody from the run', async () => {
+  const options = { ...reaching([443]).options, ...exec, leaseStore: createMemoryLeaseStore() }
+  const runId = randomUUID()
+  const { reached, stop, goOn } = stopPoint()
+  await behindProxy([{ method: 'POST', path: /^\/containers\/create/, before: stop }], async slowly => {
+    const [slow, quick] = [environment({ ...options, socketPath: slowly.socketPath }), environment(options)]
+    const late = failureOf(slow.acquire({ runId }))
+    await reached
+    const session = await quick.acquire({ runId })
+    const names = (await networks()).map(({ Name }) => Name)
+    assert.equal(new Set(names).size, 2)
+    goOn()
+    const { name, message } = await late
+    assert.equal(name, 'ConflictError', message)
+    assert.equal(await sh(session, 'echo works'), 'works\n')
+    assert.equal((await networks()).length, 1)
+    await session.release({ status: 'completed' })
+    await Promise.all([slow.close(), quick.close()])
+  })
+  assert.deepEqual([await networks(), await containers()], [[], []])
 })
 
 test('an engine without a free address range says so, and what to do', () =>

@@ -113,7 +113,7 @@ impl Client {
       }
       StatusCode::NOT_FOUND => Err(self.not_created(spec, &path, &reply).await),
       StatusCode::CONFLICT if spec.name.is_some() => {
-        Err(name_taken("container", spec.name.as_deref().unwrap_or_default(), &reply))
+        Err(name_taken(spec.name.as_deref().unwrap_or_default(), &reply))
       }
       _ => Err(api_error(&Method::POST, &path, &reply)),
     }
@@ -179,7 +179,7 @@ impl Client {
     let reply = self.call(Method::POST, &path, None).await?;
     match reply.meaning() {
       status if status.is_success() => Ok(()),
-      StatusCode::CONFLICT => Err(name_taken("container", name, &reply)),
+      StatusCode::CONFLICT => Err(name_taken(name, &reply)),
       _ => Err(api_error(&Method::POST, &path, &reply)),
     }
   }
@@ -263,8 +263,8 @@ fn label_changes(labels: &BTreeMap<String, String>) -> Result<String> {
   labels.iter().map(change).collect()
 }
 
-pub(super) fn name_taken(what: &str, name: &str, reply: &Reply) -> Error {
-  fail!(Conflict, "A {what} named {name} exists already: {}", engine_message(&reply.body))
+fn name_taken(name: &str, reply: &Reply) -> Error {
+  fail!(Conflict, "A container named {name} exists already: {}", engine_message(&reply.body))
 }
 
 /// True where the labels have `name`, or `name=value` with exactly that value. Engines' own filters are checked again:

@@ -10,10 +10,10 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::client::Client;
-use super::container::{has_label, name_taken};
+use super::container::has_label;
 use super::model::{ListedNetwork, Network};
 use super::request::{api_error, encode, segment};
-use crate::error::{Result, fail};
+use crate::error::Result;
 
 /// First pause between two tries to remove a network; it doubles up to the slowest, after which no more is tried.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(50);
@@ -51,10 +51,8 @@ impl Client {
   pub(super) async fn make_network(&self, name: &str, labels: &BTreeMap<String, String>) -> Result<Network> {
     let mut labels = labels.clone();
     labels.insert("zhivex.sandbox".to_owned(), "1".to_owned());
-    let body = json!({
-      "Name": name, "Internal": true, "EnableIPv6": false, "CheckDuplicate": true, "Labels": labels,
-    });
-    let created = self.create_network_of(name, &body).await?;
+    let body = json!({ "Name": name, "Internal": true, "EnableIPv6": false, "Labels": labels });
+    let created: Created = self.json(Method::POST, "/networks/create", Some(&body)).await?;
     let found = match self.network(&created.id).await {
       Ok(found) => found,
       Err(error) => {
@@ -66,18 +64,6 @@ impl Client {
     let first = found.ipam.and_then(|ipam| ipam.config).and_then(|config| config.into_iter().next());
     let IpamConfig { subnet, gateway } = first.unwrap_or_default();
     Ok(Network { id: created.id, gateway, subnet })
-  }
-
-  async fn create_network_of(&self, name: &str, body: &serde_json::Value) -> Result<Created> {
-    let (method, path) = (Method::POST, "/networks/create");
-    let reply = self.call(method.clone(), path, Some(body)).await?;
-    match reply.meaning() {
-      status if status.is_success() => serde_json::from_slice(&reply.body).map_err(|error| {
-        fail!(DockerApi, "The Docker engine created a network and told no id.").with_source(error)
-      }),
-      StatusCode::CONFLICT => Err(name_taken("network", name, &reply)),
-      _ => Err(api_error(&method, path, &reply)),
-    }
   }
 
   pub(super) async fn labelled_networks(&self, label: &str) -> Result<Vec<ListedNetwork>> {

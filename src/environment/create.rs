@@ -163,6 +163,7 @@ impl Attempt<'_> {
     let labels = labels(core, self.run, &nonce)?;
     let bridge = match core.proxy {
       Some(_) if !carrier.is_resident() => {
+        let name = spec::network_name(&name)?;
         Some(bridge::open(core, self.run_id(), &name, &labels, self.claim).await?)
       }
       _ => None,
@@ -205,6 +206,7 @@ impl Attempt<'_> {
       Err(error) => {
         // A container may exist all the same: the reply may have been lost.
         let removed = leftovers::remove_container(self.core, name, self.claim).await;
+        let error = taken(error, name);
         Err(not_made(self.core, self.run_id(), (Resource::Container, name), error, removed))
       }
     }
@@ -298,16 +300,15 @@ pub fn not_made(
     Ok(false) => return held(run.unwrap_or_default()),
     Err(left) => core.events.left(run, what, name, &left),
   }
-  taken(error, what, name)
+  error
 }
 
 /// The engine's refusal to give a name a second time, as what it means.
-pub fn taken(error: Error, what: Resource, name: &str) -> Error {
+pub fn taken(error: Error, name: &str) -> Error {
   if error.code() != crate::error::ErrorCode::Conflict {
     return error;
   }
-  let what = what.as_str();
   error.context(format_args!(
-    "This run has a {what} ({name}) and no lease in this lease store: another process has it in another lease store, or one ended before it could put it on record. Use the lease store of that process; where that is gone, sweep() with its ownerId removes the {what}, once the process has ended or after two minutes"
+    "This run has a container ({name}) and no lease in this lease store: another process has it in another lease store, or one ended before it could put it on record. Use the lease store of that process; where that is gone, sweep() with its ownerId removes the container, once the process has ended or after two minutes"
   ))
 }

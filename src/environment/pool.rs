@@ -14,7 +14,7 @@ use super::claim::Claim;
 use super::connect::dead_man;
 use super::core::Core;
 use super::create::{NewContainer, Run, create_unbound, seed, taken};
-use super::event::{Kind, Resource, millis};
+use super::event::{Kind, millis};
 use super::spec;
 use crate::cancel::Cancel;
 use crate::error::{ErrorCode, Result, fail};
@@ -100,7 +100,7 @@ async fn bind(
     seed(core, made.sandbox.as_ref(), cancel).await
   };
   let (renamed, filled) = tokio::join!(client.rename_container(&made.id, &name), filling);
-  renamed.map_err(|error| taken(error, Resource::Container, &name))?;
+  renamed.map_err(|error| taken(error, &name))?;
   filled?;
   claim.bind(run.key);
   Ok(name)

@@ -15,6 +15,8 @@ use super::options::{Limits, Options};
 use super::search_path;
 use crate::docker::dialect::Dialect;
 use crate::docker::model::{ContainerSpec, ImageInspection};
+use crate::error::Result;
+use crate::random;
 use crate::supervisor::volume::{self, MOUNT, PROGRAM};
 use crate::workspace::path::WORKSPACE_ROOT;
 
@@ -56,6 +58,9 @@ pub const OUR_LABELS: [&str; 10] = [
 /// a shell does while it waits for its own child. An image without a `sleep` that runs ends at once instead of spinning.
 const KEEPER: &str = "while :; do sleep 3600; case $? in 126|127) exit 127;; esac; done";
 
+/// What tells the networks of one run from each other: those that are asked for at once.
+const NETWORK_SUFFIX_BYTES: usize = 8;
+
 /// Host name inside; the engine's default would tell the container's id.
 const HOSTNAME: &str = "sandbox";
 /// No core is written below the size of a page, and 1 is the one value that also stops a `core_pattern` that pipes to a
@@ -85,7 +90,24 @@ pub fn pool_name(nonce: &str) -> String {
 /// Whether [`container_name`] can have made it.
 pub fn is_container_name(name: &str) -> bool {
   let key = name.strip_prefix("zhivex-sandbox-").unwrap_or_default();
-  key.len() == 24 && key.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+  key.len() == 24 && is_lower_hex(key)
+}
+
+/// A name for the network of the container of this name. No other has it: an engine gives a network's name to several that
+/// ask at once ("best effort and not guaranteed", Engine API 1.41, `CheckDuplicate`), and then starts no container in any of
+/// them, even by its id.
+pub fn network_name(container: &str) -> Result<String> {
+  Ok(format!("{container}-{}", random::hex::<NETWORK_SUFFIX_BYTES>()?))
+}
+
+/// Whether [`network_name`] can have made it for the container of a run.
+pub fn is_network_name(name: &str, key: &str) -> bool {
+  let suffix = name.strip_prefix(&container_name(key)).and_then(|rest| rest.strip_prefix('-'));
+  suffix.is_some_and(|suffix| suffix.len() == 2 * NETWORK_SUFFIX_BYTES && is_lower_hex(suffix))
+}
+
+fn is_lower_hex(text: &str) -> bool {
+  text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The whole profile for a container of this image.

@@ -320,6 +320,19 @@ fn names_are_hashes() {
 }
 
 #[test]
+fn each_network_has_a_name_that_tells_its_container() {
+  let key = "ab".repeat(32);
+  let container = container_name(&key);
+  let (name, other) = (network_name(&container).unwrap(), network_name(&container).unwrap());
+  assert_ne!(name, other);
+  assert!(is_network_name(&name, &key) && is_network_name(&other, &key));
+  assert!(!is_network_name(&name, &"cd".repeat(32)));
+  for suffix in ["", "-", "-0123456789abcde", "-0123456789abcdef0", "-0123456789ABCDEF", "0123456789abcdef"] {
+    assert!(!is_network_name(&format!("{container}{suffix}"), &key), "{suffix}");
+  }
+}
+
+#[test]
 fn an_allowlist_has_no_network_with_the_resident_transport_and_its_own_with_the_other() {
   let options = options(json!({
     "network": { "mode": "allowlist", "allowedDomains": ["example.com"] }, "env": { "NO_PROXY": "localhost" },

@@ -33,7 +33,7 @@ pub(super) async fn sweep(core: &Core, now: i64, report: &mut SweepReport) -> Re
 async fn is_orphan(core: &Core, now: i64, network: &ListedNetwork) -> Result<bool> {
   let labels = Labels(&network.labels);
   let (key, nonce_label) = (labels.get(spec::LABEL_KEY), labels.get(spec::LABEL_NONCE));
-  let named = !key.is_empty() && network.name == spec::container_name(key);
+  let named = !key.is_empty() && spec::is_network_name(&network.name, key);
   // Of unknown age is taken for new: what is old may be removed.
   let created = seconds_of(&network.created).unwrap_or(i64::MAX);
   let abandoned = is_abandoned(core, now, labels.get(spec::LABEL_MAKER), created, false);
