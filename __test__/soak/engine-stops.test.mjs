@@ -206,7 +206,11 @@ for (const [transport, signal] of engineStops) {
       await engine.resume()
       for (const world of worlds) await goOn(world, told)
       // One that is being removed has no name any more, and is on the list until it is.
-      await eventually('no container is left', async () => (await fetchContainers()).length === 0, 30_000)
+      let left
+      const isEmpty = async () => (left = await fetchContainers()).length === 0
+      await eventually('no container is left', isEmpty, 30_000).catch(error => {
+        throw new Error(`left: ${JSON.stringify(left)}`, { cause: error })
+      })
     } finally {
       for (const { owner, remove } of worlds) {
         await owner.close()

@@ -19,6 +19,7 @@ use crate::cancel::Cancel;
 use crate::docker::ByteStream;
 use crate::docker::model::{ContainerSpec, ImageInspection, Inspection};
 use crate::error::{Error, Result, fail};
+use crate::random;
 use crate::sandbox::Sandbox;
 use crate::sandbox::connections::Connections;
 
@@ -163,7 +164,7 @@ impl Attempt<'_> {
     let labels = labels(core, self.run, &nonce)?;
     let bridge = match core.proxy {
       Some(_) if !carrier.is_resident() => {
-        let name = spec::network_name(&name)?;
+        let name = spec::network_name(&name, random::bytes()?);
         Some(bridge::open(core, self.run_id(), &name, &labels, self.claim).await?)
       }
       _ => None,

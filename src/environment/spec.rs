@@ -15,8 +15,6 @@ use super::options::{Limits, Options};
 use super::search_path;
 use crate::docker::dialect::Dialect;
 use crate::docker::model::{ContainerSpec, ImageInspection};
-use crate::error::Result;
-use crate::random;
 use crate::supervisor::volume::{self, MOUNT, PROGRAM};
 use crate::workspace::path::WORKSPACE_ROOT;
 
@@ -96,8 +94,8 @@ pub fn is_container_name(name: &str) -> bool {
 /// A name for the network of the container of this name. No other has it: an engine gives a network's name to several that
 /// ask at once ("best effort and not guaranteed", Engine API 1.41, `CheckDuplicate`), and then starts no container in any of
 /// them, even by its id.
-pub fn network_name(container: &str) -> Result<String> {
-  Ok(format!("{container}-{}", random::hex::<NETWORK_SUFFIX_BYTES>()?))
+pub fn network_name(container: &str, random: [u8; NETWORK_SUFFIX_BYTES]) -> String {
+  format!("{container}-{}", hex::encode(random))
 }
 
 /// Whether [`network_name`] can have made it for the container of a run.
