@@ -205,7 +205,6 @@ for (const [transport, signal] of engineStops) {
       // What was under way may notice before the engine is back, or after.
       await engine.resume()
       for (const world of worlds) await goOn(world, told)
-      // One that is being removed has no name any more, and is on the list until it is.
       let left
       const isEmpty = async () => (left = await fetchContainers()).length === 0
       await eventually('no container is left', isEmpty, 30_000).catch(error => {
@@ -308,7 +307,18 @@ async function expire(stores, ownerId) {
   }
 }
 
+/**
+ * An engine that was killed may have one on its list, dead and without a name, that it removed: until it is started anew, and to
+ * whoever asks for it there is no such container.
+ */
 async function fetchContainers() {
   const client = createNodeDockerClient({ socketPath: engine.socketPath })
-  return (await client.listContainers('zhivex.sandbox=1')).map(({ Names }) => Names)
+  const listed = await client.listContainers('zhivex.sandbox=1')
+  const found = listed.map(one =>
+    client.inspectContainer(one.Id).then(
+      ({ State }) => [{ ...one, State }],
+      error => (error.code === 'NOT_FOUND' ? [] : Promise.reject(error)),
+    ),
+  )
+  return (await Promise.all(found)).flat()
 }
