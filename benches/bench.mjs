@@ -13,6 +13,7 @@ import { createDockerSandboxEnvironment } from '../index.js'
 import { startEngine } from '../scripts/engine.mjs'
 import { startPeer } from './peer.mjs'
 import { chart } from './chart.mjs'
+import { startFloor } from './floor.mjs'
 import { acquires, snapshots } from './life.mjs'
 import { many } from './many.mjs'
 import { asked } from './memory.mjs'
@@ -80,10 +81,11 @@ async function measureAll() {
   const resident = await start('resident')
   const exec = await start('exec')
   const peer = await startPeer({ socketPath: engine.socketPath, image, cpus })
+  const floor = await startFloor({ socketPath: engine.socketPath, image, cpus })
   try {
     await fill(resident.run, exec.run, peer)
     const few = { make, peer, socketPath: engine.socketPath, rounds: Math.min(rounds, 15) }
-    const rows = await operations(resident.run, exec.run, peer)
+    const rows = await operations(resident.run, exec.run, peer, floor)
     rows.push(...(await acquires(few)))
     rows.push(await snapshots({ ...few, rounds: Math.min(rounds, 5) }))
     const crowd = await many(few)
@@ -98,7 +100,7 @@ async function measureAll() {
     ]
     return { rows, facts }
   } finally {
-    await peer.stop()
+    await Promise.all([peer.stop(), floor.stop()])
     for (const { run, environment } of [resident, exec]) {
       await run.release({ status: 'completed' })
       await environment.close()
@@ -142,28 +144,25 @@ async function fill(resident, exec, peer) {
   await peer.run(['/bin/sh', '-c', 'mkdir /workspace/d; while read -r f; do : >"$f"; done </workspace/names'])
 }
 
-async function operations(resident, exec, peer) {
+async function operations(resident, exec, peer, floor) {
   const kilobyte = Buffer.alloc(1024, 'x')
   const large = Buffer.alloc(STREAM_BYTES, 'x')
-  const both = (name, ours, theirs) =>
-    row(
-      name,
-      () => ours(resident),
-      () => ours(exec),
-      theirs,
-    )
+  const both = (name, ours, theirs, least) =>
+    row(name, { resident: () => ours(resident), exec: () => ours(exec), peer: theirs, floor: least })
   const largeRounds = Math.min(rounds, 10)
   return [
-    await both('exec `/bin/true`', run => run.exec({ command: '/bin/true' }), peer.exec),
+    await both('exec `/bin/true`', run => run.exec({ command: '/bin/true' }), peer.exec, floor.exec),
     await both(
       'write 1 KiB',
       run => run.writeFile('f', kilobyte),
       () => peer.write('/workspace/f', kilobyte),
+      floor.roundTrip,
     ),
     await both(
       'read 1 KiB',
       run => run.readFile('f'),
       () => peer.read('/workspace/f'),
+      floor.roundTrip,
     ),
     await both(
       'list 1,000 entries',
@@ -173,29 +172,38 @@ async function operations(resident, exec, peer) {
     // Over docker exec there are no streams of files.
     await row(
       '32 MiB in, as a stream',
-      () => resident.writeFileStream('g', pieces(large)),
-      () => exec.writeFile('g', large),
-      () => peer.putTar('/workspace', 'g', large),
+      {
+        resident: () => resident.writeFileStream('g', pieces(large)),
+        exec: () => exec.writeFile('g', large),
+        peer: () => peer.putTar('/workspace', 'g', large),
+        floor: floor.into,
+      },
       largeRounds,
     ),
     await row(
       '32 MiB out, as a stream',
-      () => drained(resident),
-      () => exec.readFile('g'),
-      () => peer.getTar('/workspace', 'g'),
+      {
+        resident: () => drained(resident),
+        exec: () => exec.readFile('g'),
+        peer: () => peer.getTar('/workspace', 'g'),
+        floor: floor.out,
+      },
       largeRounds,
     ),
   ]
 }
 
-async function row(name, resident, exec, peer, count = rounds) {
+/** Times of each of the works of a row; of a work that there is not, none. */
+async function row(name, works, count = rounds) {
+  const given = Object.entries(works).filter(([, work]) => work)
   // One round of each that does not count: connections, caches, the just-in-time compiler.
-  for (const work of [resident, exec, peer]) await work()
-  const times = { resident: [], exec: [], peer: [] }
+  for (const [, work] of given) await work()
+  const times = Object.fromEntries(given.map(([what]) => [what, []]))
   for (let round = 0; round < count; round++) {
-    for (let ours = 0; ours < (count < rounds ? 1 : ROUNDS_OF_OURS); ours++) times.resident.push(await timed(resident))
-    times.exec.push(await timed(exec))
-    times.peer.push(await timed(peer))
+    for (const [what, work] of given) {
+      const often = ['resident', 'floor'].includes(what) && count === rounds ? ROUNDS_OF_OURS : 1
+      for (let n = 0; n < often; n++) times[what].push(await timed(work))
+    }
   }
   return { name, ...times }
 }

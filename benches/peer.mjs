@@ -8,27 +8,32 @@ import Docker from 'dockerode'
 import { extract, pack } from 'tar-stream'
 import { timed } from './report.mjs'
 
+/** What a container is created with: the limits that this package's have. */
+export const profile = (image, cpus) => ({
+  Image: image,
+  User: '65534:65534',
+  WorkingDir: '/workspace',
+  HostConfig: {
+    NetworkMode: 'none',
+    ReadonlyRootfs: true,
+    Memory: 256 << 20,
+    MemorySwap: 256 << 20,
+    NanoCpus: cpus * 1e9,
+    PidsLimit: 64,
+    CapDrop: ['ALL'],
+    SecurityOpt: ['no-new-privileges:true'],
+    IpcMode: 'none',
+    Tmpfs: { '/workspace': 'rw,nosuid,nodev,noexec,size=104857600,uid=65534,gid=65534,mode=0700' },
+  },
+})
+
 /** A container with the same limits, and what is measured in it. */
 export async function startPeer({ socketPath, image, cpus }) {
   const docker = new Docker({ socketPath })
   const create = () =>
     docker.createContainer({
-      Image: image,
-      User: '65534:65534',
-      WorkingDir: '/workspace',
+      ...profile(image, cpus),
       Entrypoint: ['/bin/sh', '-c', 'while :; do sleep 3600; done'],
-      HostConfig: {
-        NetworkMode: 'none',
-        ReadonlyRootfs: true,
-        Memory: 256 << 20,
-        MemorySwap: 256 << 20,
-        NanoCpus: cpus * 1e9,
-        PidsLimit: 64,
-        CapDrop: ['ALL'],
-        SecurityOpt: ['no-new-privileges:true'],
-        IpcMode: 'none',
-        Tmpfs: { '/workspace': 'rw,nosuid,nodev,noexec,size=104857600,uid=65534,gid=65534,mode=0700' },
-      },
     })
   const container = await create()
   await container.start()
