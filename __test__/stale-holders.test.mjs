@@ -148,3 +148,99 @@ for (const [what, prepare, which] of [
     assert.deepEqual([code, cause?.message], ['CONFIG_INVALID', 'the connection was lost'])
   })
 }
+
+/** The lease store as one holder has it, which saves by `save(lease, fence)`. */
+function savingBy(leaseStore, save) {
+  return {
+    load: key => leaseStore.load(key),
+    remove: (key, fence) => leaseStore.remove(key, fence),
+    list: ownerId => leaseStore.list(ownerId),
+    save,
+  }
+}
+
+/** That of a holder for which `before` is waited for ahead of its first save, which comes after its look at the lease. */
+function looksBefore(leaseStore, before) {
+  let saved = false
+  return savingBy(leaseStore, async (lease, fence) => {
+    if (!saved) {
+      saved = true
+      await before()
+    }
+    return leaseStore.save(lease, fence)
+  })
+}
+
+test('a run that is being ended is refused to one that looked at its lease before', async () => {
+  const world = newWorld()
+  const { reached, stop, goOn } = stopPoint()
+  const snapshotStore = Object.assign(Object.create(world.snapshotStore), {
+    save: (...args) => world.snapshotStore.save(...args),
+    load: key => world.snapshotStore.load(key),
+    remove: key => stop().then(() => world.snapshotStore.remove(key)),
+  })
+  const owner = world.make({ snapshotStore })
+  const session = await owner.acquire({ runId: 'r' })
+  await session.writeFile('f', 'kept')
+  await session.snapshot()
+  // Its run is handed back; then it ends, all the same.
+  await owner.close()
+  let ending
+  const leaseStore = looksBefore(world.leaseStore, () => {
+    ending = session.release({ status: 'completed' })
+    return reached
+  })
+  const { name, message } = await failureOf(world.make({ leaseStore }).acquire({ runId: 'r' }))
+  assert.equal(name, 'ConflictError', message)
+  goOn()
+  await ending
+  assert.deepEqual([await world.containers(), world.leaseStore.all(), world.snapshotStore.size], [[], [], 0])
+})
+
+test('what a silent holder writes while it is followed is not taken for what the snapshot holds', async () => {
+  const world = newWorld()
+  let stopped = false
+  const own = savingBy(world.leaseStore, (...args) => stopped || world.leaseStore.save(...args))
+  const silent = await world.make({ leaseStore: own }).acquire({ runId: 'r' })
+  await silent.writeFile('f', 'one')
+  await silent.snapshot()
+  stopped = true
+  const [lease] = world.leaseStore.all()
+  world.leaseStore.put({ ...lease, holder: { ...lease.holder, heartbeatAt: 1 } })
+  const leaseStore = looksBefore(world.leaseStore, () => {
+    stopped = false
+    return silent.writeFile('f', 'two')
+  })
+  const next = world.make({ leaseStore })
+  const session = await next.acquire({ runId: 'r' })
+  assert.equal((await session.readFile('f', { encoding: 'utf8' })).contents, 'two')
+  await next.close()
+  await lose(world)
+  const owner = world.make()
+  assert.equal((await failureOf(owner.acquire({ runId: 'r' }))).code, 'SNAPSHOT_INVALID')
+  const again = await owner.acquire({ runId: 'r' })
+  assert.equal((await again.readFile('f', { encoding: 'utf8' })).contents, 'one')
+  await again.release({ status: 'completed' })
+})
+
+test('that work was lost is told, also where the answer of the store is lost that has it on record', async () => {
+  const world = newWorld()
+  const owner = world.make()
+  const session = await owner.acquire({ runId: 'r' })
+  await session.writeFile('f', 'one')
+  await session.snapshot()
+  await session.writeFile('f', 'two')
+  await lose(world)
+  await owner.close()
+  const { leaseStore } = world
+  leaseStore.overrides.save = (lease, fence) => {
+    delete leaseStore.overrides.save
+    assert.ok(leaseStore.save(lease, fence))
+    throw new Error('connection lost after COMMIT')
+  }
+  const next = world.make()
+  assert.equal((await failureOf(next.acquire({ runId: 'r' }))).code, 'SNAPSHOT_INVALID')
+  const again = await next.acquire({ runId: 'r' })
+  assert.equal((await again.readFile('f', { encoding: 'utf8' })).contents, 'one')
+  await again.release({ status: 'completed' })
+})

@@ -15,7 +15,7 @@ use super::leftovers;
 use super::pool;
 use super::release::claim_and_remove;
 use super::session::Session;
-use super::silence::is_free;
+use super::silence;
 use super::snapshot::{self, Found};
 use super::spec;
 use super::status;
@@ -72,9 +72,7 @@ async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
     None => start(core, run, cancel).await,
     Some(record) if status::is_terminal(&record.status) => {
       check_same(core, &record)?;
-      if !cancel.guard(WHAT, is_free(core, &record)).await? {
-        return Err(held(&record.run_id));
-      }
+      let record = free(core, record, cancel).await?;
       // A release that did not get to its end.
       claim_and_remove(core, record).await?;
       start(core, run, cancel).await
@@ -135,9 +133,7 @@ async fn start(core: &Arc<Core>, run: Run<'_>, cancel: &Cancel) -> Result<(Sessi
 
 async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Result<(Session, How)> {
   check_same(core, &record)?;
-  if !cancel.guard(WHAT, is_free(core, &record)).await? {
-    return Err(held(&record.run_id));
-  }
+  let record = free(core, record, cancel).await?;
   if now_ms() > record.expires_at {
     let run = record.run_id.clone();
     claim_and_remove(core, record).await?;
@@ -151,12 +147,15 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
   let (found, carrier) = match running(core, &record).await? {
     Running::Here(found, carrier) => (found, carrier),
     Running::Lost(why) => {
+      // Nothing is written to the workspace any more, but was perhaps since the last look.
+      let run = record.run_id.clone();
+      let Some(record) = silence::again(core, record).await? else { return Err(held(&run)) };
       tell_lost(core, &record, format!("it {why}"));
       return restore(core, record, why, cancel).await;
     }
   };
   cancel.check(WHAT)?;
-  let record = take_over(core, record).await?;
+  let record = take_over(core, unsure(core, record)).await?;
   let taken = beating(core, &record, continue_in(core, &found, carrier, &record, before)).await;
   match taken {
     Ok(taken) if cancel.is_cancelled() => Err(leave(core, record, taken.sandbox.as_ref()).await),
@@ -266,6 +265,20 @@ async fn running(core: &Core, record: &LeaseRecord) -> Result<Running> {
   }
 }
 
+/// The record that replaces one whose holder may have written to the workspace, and said so there, since it was looked at.
+fn unsure(core: &Core, record: LeaseRecord) -> LeaseRecord {
+  if record.snapshot_state == SnapshotState::Current && silence::may_write(core, &record) {
+    return LeaseRecord { snapshot_state: SnapshotState::Stale, ..record };
+  }
+  record
+}
+
+/// The record of a run that nobody has.
+async fn free(core: &Core, record: LeaseRecord, cancel: &Cancel) -> Result<LeaseRecord> {
+  let run = record.run_id.clone();
+  cancel.guard(WHAT, silence::free(core, record)).await?.ok_or_else(|| held(&run))
+}
+
 async fn take_over(core: &Core, mut record: LeaseRecord) -> Result<LeaseRecord> {
   let fence = record.fence;
   record.fence += 1;
@@ -325,14 +338,24 @@ async fn give_up_work(core: &Core, record: LeaseRecord, why: &str, taken: u64) -
     ..record
   };
   match core.leases.save(&record, Some(fence)).await {
-    Ok(true) => fail!(
-      SnapshotInvalid,
-      "The container of run {run} {why}, and its snapshot, taken {} s ago, is older than its last work, which is lost. Acquire the run again to go on from that snapshot, or start a new run.",
-      now_ms().saturating_sub(taken) / 1000
-    ),
+    Ok(true) => lost_work(&run, why, taken),
     Ok(false) => held(&run),
-    Err(error) => error,
+    Err(error) => match core.leases.load(&record.key).await {
+      // Written all the same: the next acquire goes on from the snapshot, and somebody must have been told of the loss.
+      Ok(Some(found)) if found.token == record.token && found.fence == record.fence => {
+        lost_work(&run, why, taken).with_source(error)
+      }
+      _ => error,
+    },
   }
+}
+
+fn lost_work(run: &str, why: &str, taken: u64) -> Error {
+  fail!(
+    SnapshotInvalid,
+    "The container of run {run} {why}, and its snapshot, taken {} s ago, is older than its last work, which is lost. Acquire the run again to go on from that snapshot, or start a new run.",
+    now_ms().saturating_sub(taken) / 1000
+  )
 }
 
 async fn rebuild(

@@ -310,6 +310,6 @@ pub fn taken(error: Error, name: &str) -> Error {
     return error;
   }
   error.context(format_args!(
-    "This run has a container ({name}) and no lease in this lease store: another process has it in another lease store, or one ended before it could put it on record. Use the lease store of that process; where that is gone, sweep() with its ownerId removes the container, once the process has ended or after two minutes"
+    "This run has a container ({name}) and no lease in this lease store: another acquire of it is under way, another process has it in another lease store, or one ended before it could put it on record. Acquire it again in a moment, or with the lease store of that process; where that is gone, sweep() with its ownerId removes the container, once the process has ended or after two minutes"
   ))
 }

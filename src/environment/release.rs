@@ -125,12 +125,19 @@ pub async fn remove_everything(core: &Core, record: &mut LeaseRecord) -> Result<
   if !status::is_terminal(&record.status) {
     status::FAILED.clone_into(&mut record.status);
   }
-  // First of all it is on record that this run has ended; a new holder finishes it instead of resuming it.
-  match core.leases.save(record, Some(record.fence)).await {
+  // First of all it is on record that this run has ended; a new holder finishes it instead of resuming it. With a fence of
+  // its own: whoever looked at the record before, and takes the run over by what it saw, would have what is removed here.
+  let fence = record.fence;
+  record.fence += 1;
+  match core.leases.save(record, Some(fence)).await {
     Ok(true) => {}
     Ok(false) => return Err(held(&record.run_id)),
     Err(error) => {
-      let_go(core, record).await;
+      // It may be written all the same.
+      if !let_go(core, record).await {
+        record.fence = fence;
+        let_go(core, record).await;
+      }
       return Err(error);
     }
   }
@@ -148,11 +155,14 @@ pub async fn remove_everything(core: &Core, record: &mut LeaseRecord) -> Result<
 }
 
 /// Takes this holder off the record of a run that it could not finish, so that the next one need not wait for its silence.
-async fn let_go(core: &Core, record: &mut LeaseRecord) {
+/// False where the record has another fence.
+async fn let_go(core: &Core, record: &mut LeaseRecord) -> bool {
   record.holder = None;
   let saved = core.leases.save(record, Some(record.fence)).await;
+  let is_ours = !matches!(saved, Ok(false));
   // The caller gets the first error; this one is only told.
   let _told = tell_left(core, record, Resource::Lease, &record.key, saved.map(drop));
+  is_ours
 }
 
 /// Makes sure that nobody else holds a run that has ended, then removes all that it had, a container included that an
