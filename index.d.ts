@@ -199,7 +199,10 @@ export interface LimitOptions {
   maxFileBytes?: number
   /** Size of the workspace in bytes; with `tmp` it must stay below the memory limit. Default 64 MiB. */
   maxWorkspaceBytes?: number
-  /** Commands of one run at the same time, at most 1,024. Default one for every 8 of `pids`, at most 8. */
+  /**
+   * Commands of one run at the same time, at most 1,024; others wait. Default one for every 8 of `pids`, at most 8. With the
+   * resident transport no more than 48 run at once, whatever is given.
+   */
   maxConcurrentProcesses?: number
 }
 
@@ -615,7 +618,7 @@ export type StreamResult = Omit<ExecResult, 'stdout' | 'stderr'>
 
 /**
  * A command whose output is read while it runs; to be iterated once. `limits.maxOutputBytes` does not count: output that
- * is not read waits, about 1 MiB of it, and then holds the command back. With the exec transport the command has not ended,
+ * is not read waits, about 512 KiB of it, and then holds the command back; one that has ended leaves its place to others. With the exec transport the command has not ended,
  * and its time limit goes on, before its output was read, but for the last 100 KiB or so. Leaving the loop early kills the command with all
  * that it started and waits until that is done.
  */

@@ -64,6 +64,23 @@ for (const step of ['startContainer', 'putArchive', 'save']) {
   })
 }
 
+test('a sweep that is aborted while it ends a run is over at once, and the run is ended all the same', async () => {
+  const { reached, stop, goOn } = stopPoint()
+  const world = newWorld()
+  await expired(world, 'a')
+  const removeContainer = id => stop().then(() => world.client.removeContainer(id))
+  const owner = world.make({ client: altered(world.client, { removeContainer }) })
+  const abort = new AbortController()
+  const swept = owner.sweep({ signal: abort.signal })
+  await reached
+  abort.abort()
+  assert.equal((await failureOf(swept)).code, 'CANCELLED')
+  goOn()
+  // Which waits for what is under way.
+  await owner.close()
+  assert.deepEqual([world.leaseStore.all(), await world.containers()], [[], []])
+})
+
 test('a sweep whose engine or store fails half way still tells what it did', async () => {
   const fail = [{ method: 'listContainers', nth: 1 }]
   const world = newWorld({ client: createMemoryDockerClient({ fail }) })

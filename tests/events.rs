@@ -192,7 +192,7 @@ async fn a_whole_run_in_order_and_no_secrets() {
   assert!(session.release("suspended").await.is_none());
   let again = world.acquire().await.unwrap();
   assert!(again.release("completed").await.is_none());
-  sweep(&world.core).await.unwrap();
+  sweep(&world.core, &Cancel::new()).await.unwrap();
   world.core.close().await;
   world.core.close().await;
   again.read_file("f", 0, None, &Cancel::new()).await.unwrap_err();
@@ -408,8 +408,8 @@ async fn a_sweep_counts_and_names_what_it_could_not_remove() {
   assert!(world.leases.inner.save(&record, Some(record.fence)).await.unwrap());
   world.heard();
   let swept = |expired: u32, failures: u32| json!({ "type": "swept", "expiredRuns": expired, "removedContainers": 0, "failures": failures });
-  sweep(&world.core).await.unwrap();
+  sweep(&world.core, &Cancel::new()).await.unwrap();
   assert_eq!(world.heard(), [left("container", &record.container_id), swept(0, 1)]);
-  sweep(&world.core).await.unwrap();
+  sweep(&world.core, &Cancel::new()).await.unwrap();
   assert_eq!(world.heard(), [swept(1, 0)]);
 }

@@ -408,7 +408,7 @@ async fn a_holder_whose_clock_is_behind_is_alive_while_it_beats() {
   let record = world.leases.record().await.unwrap();
   assert_eq!((record.holder.unwrap().heartbeat_at, record.expires_at), (1, 1));
   assert_eq!(code(world.acquire(&world.core()).await), ErrorCode::Conflict);
-  let report = sweep(&world.core()).await.unwrap();
+  let report = sweep(&world.core(), &Cancel::new()).await.unwrap();
   assert_eq!(report, SweepReport::default());
   assert_eq!(size(&session, "seed").await.unwrap(), 1);
 

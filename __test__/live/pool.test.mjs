@@ -122,7 +122,7 @@ test('a run that came out of the pool waits for an approval, and goes on in anot
   assert.deepEqual(await containers(), [])
 })
 
-test('one that was killed while it waited, and one of an image that was replaced, are passed over', async () => {
+test('one that was killed or removed while it waited, and one of an image that was replaced, are passed over', async () => {
   const image = `sandbox-test/pool-${randomUUID().slice(0, 8)}`
   const tag = from => engine('POST', `/images/${from}/tag?repo=${image}&tag=latest`)
   await tag('sandbox-test/busybox')
@@ -133,13 +133,16 @@ test('one that was killed while it waited, and one of an image that was replaced
     await client.killContainer((await waiting())[0].Id)
     runs.push(await owner.acquire({ runId: randomUUID() }))
     await full(SIZE + 2)
+    for (const { Id } of await waiting()) await client.removeContainer(Id)
+    runs.push(await owner.acquire({ runId: randomUUID() }))
+    await full(SIZE + 2 + SIZE)
     const old = await waiting()
     await tag('sandbox-test/debian')
     const newer = await owner.acquire({ runId: randomUUID() })
     const { stdout } = await newer.exec({ command: 'cat', args: ['/etc/os-release'] })
     assert.match(stdout, /Debian/)
     runs.push(newer)
-    await full(SIZE + 2 + SIZE)
+    await full(SIZE + 2 + SIZE + SIZE)
     const now = await waiting()
     assert.ok(now.every(({ Id }) => !old.some(found => found.Id === Id)))
     for (const session of runs) await session.release({ status: 'completed' })

@@ -116,7 +116,7 @@ impl EnvironmentHandle {
   pub fn sweep<'env>(&self, env: &'env Env, token: Option<&CancelToken>) -> Promised<'env, String> {
     let (core, cancel) = (Arc::clone(&self.core), cancel_of(token));
     spawn(env, async move {
-      let report = cancel.guard("The sweep", sweep(&core)).await?;
+      let report = sweep(&core, &cancel).await?;
       Ok(json!(report).to_string())
     })
   }

@@ -17,7 +17,7 @@ use super::create::{NewContainer, Run, create_unbound, seed, taken};
 use super::event::{Kind, millis};
 use super::spec;
 use crate::cancel::Cancel;
-use crate::error::{ErrorCode, Result, fail};
+use crate::error::{Error, ErrorCode, Result, fail};
 
 /// The containers of one environment that wait.
 #[derive(Default)]
@@ -61,13 +61,18 @@ pub async fn take(core: &Core, run: Run<'_>, cancel: &Cancel) -> Result<Option<(
       bound => {
         made.discard(core, Some(run.id)).await;
         if let Err(error) = bound
-          && error.code() != ErrorCode::ContainerLost
+          && !is_lost(&error)
         {
           return Err(error);
         }
       }
     }
   }
+}
+
+/// Whether a container that waited is gone: its stream says so, or the engine, which is asked at the same time.
+fn is_lost(error: &Error) -> bool {
+  error.code() == ErrorCode::ContainerLost || error.is_not_found()
 }
 
 /// Removes what is no use to anybody: what has ended, and what is of an image that has been replaced.

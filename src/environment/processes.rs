@@ -1,7 +1,9 @@
 //! Commands of a session whose output is read while they run, and those that go on in the background.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
 
 use super::changes::By;
@@ -102,12 +104,20 @@ impl Session {
   ) -> Result<ProcessEnd> {
     self
       .operate(stop, |cancel| async move {
-        let _place = self.places().take(command.timeout.is_none(), &cancel).await?;
-        let _change = self.begin_change(By::Command).await?;
+        let place = self.places().take(command.timeout.is_none(), &cancel).await?;
+        let change = self.begin_change(By::Command).await?;
         cancel.check("The sandbox command")?;
         // Nobody may wait for it any more.
         ready.send(()).ok();
-        self.sandbox().stream(command, writer, &cancel).await
+        let stream = pin!(self.sandbox().stream(command, writer, &cancel));
+        match select(stream, pin!(writer.has_exited())).await {
+          Either::Left((ended, _)) => ended,
+          // Its output may wait for a reader for as long as that likes.
+          Either::Right((_, stream)) => {
+            drop((place, change));
+            stream.await
+          }
+        }
       })
       .await
   }

@@ -79,6 +79,9 @@ impl Session {
       serving: Serving::start(&core, &record, connections),
       life: core.closed.child(),
       changes: Changes::new(same, sandbox.capabilities().commands_end),
+      places: Places::new(
+        core.options.limits.max_concurrent_processes.min(sandbox.capabilities().most_commands),
+      ),
       saving: Mutex::new(()),
       ended: Cancel::new(),
       sandbox,
@@ -88,7 +91,6 @@ impl Session {
       key: record.key.clone(),
       record: Mutex::new(record),
       running: TaskTracker::new(),
-      places: Places::new(core.options.limits.max_concurrent_processes),
       released: AtomicBool::new(false),
       told: Told::default(),
       core,

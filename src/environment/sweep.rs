@@ -11,6 +11,7 @@ mod networks;
 mod volumes;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -20,13 +21,16 @@ use super::event::{Kind, Resource, millis};
 use super::host::Maker;
 use super::images::delete_replaced_of;
 use super::release::claim_and_remove;
-use super::silence::is_free;
+use super::silence::free;
 use super::spec;
 use super::status;
+use crate::cancel::Cancel;
 use crate::clock::now_ms;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode, Result, fail};
 use crate::store::lease::LeaseRecord;
 
+/// What is cancelled, for messages.
+const WHAT: &str = "The sweep";
 /// Something this young may belong to an acquire that has not saved its lease yet, unless its maker has ended.
 const SETTLING_SECONDS: i64 = 120;
 
@@ -59,14 +63,26 @@ impl SweepReport {
   }
 }
 
-/// Removes what this owner left. Never another owner's, another fingerprint's, or what a live lease holds.
-pub async fn sweep(core: &Core) -> Result<SweepReport> {
+/// Removes what this owner left. Never another owner's, another fingerprint's, or what a live lease holds. Cancelled, it is over
+/// at once for the caller, and goes on to the end of the step that it has begun: a run that it claimed would be held by it
+/// until it counts as silent.
+pub async fn sweep(core: &Arc<Core>, cancel: &Cancel) -> Result<SweepReport> {
   core.check_open()?;
+  cancel.check(WHAT)?;
+  let (own, until) = (Arc::clone(core), cancel.clone());
+  let sweeping = core.beats.spawn(async move { sweep_until(&own, &until).await });
+  let over =
+    async { sweeping.await.map_err(|error| fail!(Internal, "A sweep broke off.").with_source(error))? };
+  cancel.guard(WHAT, over).await
+}
+
+async fn sweep_until(core: &Core, cancel: &Cancel) -> Result<SweepReport> {
   let (mut report, begun) = (SweepReport::default(), Instant::now());
   // Before the list, which may do the same without a word.
   let collected = core.leases.collect().await.map(|names| report.removed_files.extend(names));
   report.note("temporary files of the lease store", collected);
   for record in core.leases.list(&core.owner_id).await? {
+    cancel.check(WHAT)?;
     if record.fingerprint == core.fingerprint()? {
       look_at_lease(core, record, &mut report).await;
     }
@@ -74,12 +90,16 @@ pub async fn sweep(core: &Core) -> Result<SweepReport> {
   // Nothing is old by the clock of an engine that does not answer.
   let now = core.engine.time().await.unwrap_or(0);
   // Containers first: a network or a volume is in use while one has it.
+  cancel.check(WHAT)?;
   let swept = containers::sweep(core, now, &mut report).await;
   report.note("containers", swept);
+  cancel.check(WHAT)?;
   let swept = networks::sweep(core, now, &mut report).await;
   report.note("networks", swept);
+  cancel.check(WHAT)?;
   let swept = images::sweep(core, now, &mut report).await;
   report.note("images", swept);
+  cancel.check(WHAT)?;
   let swept = volumes::sweep(core, now, &mut report).await;
   report.note("volumes", swept);
   let collected = core.snapshots.collect().await.map(|names| report.removed_files.extend(names));
@@ -110,10 +130,14 @@ async fn look_at_lease(core: &Core, record: LeaseRecord, report: &mut SweepRepor
 
 async fn end_expired(core: &Core, record: LeaseRecord, report: &mut SweepReport) {
   let run = record.run_id.clone();
-  match is_free(core, &record).await {
-    Ok(true) => {}
-    Ok(false) => return,
+  let record = match free(core, record).await {
+    Ok(Some(record)) => record,
+    Ok(None) => return,
     Err(error) => return report.failures.push(format!("run {run}: {error}")),
+  };
+  // It may have been acquired and kept meanwhile.
+  if now_ms() <= record.expires_at && !status::is_terminal(&record.status) {
+    return;
   }
   match claim_and_remove(core, record).await {
     Ok(()) => report.expired_runs.push(run),

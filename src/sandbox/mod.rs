@@ -59,6 +59,8 @@ pub struct Capabilities {
   pub race_free_paths: bool,
   /// Nothing that a command started is left once it has ended.
   pub commands_end: bool,
+  /// Most commands that can run at once, whatever the environment allows.
+  pub most_commands: u32,
 }
 
 /// A part of a file.

@@ -31,6 +31,7 @@ const CAPABILITIES: Capabilities = Capabilities {
   race_free_paths: true,
   // While another command runs, one that hides from being found is not looked for.
   commands_end: false,
+  most_commands: u32::MAX,
 };
 
 /// Through a client of the application's own: files are written by archives, which see a path later than it was checked.
@@ -42,6 +43,7 @@ const PLAIN_CAPABILITIES: Capabilities = Capabilities {
   outcomes: &[Outcome::Exited, Outcome::TimedOut, Outcome::OutputLimit],
   race_free_paths: false,
   commands_end: true,
+  most_commands: u32::MAX,
 };
 
 /// A running container that is talked to by `docker exec`.

@@ -29,12 +29,16 @@ use crate::cancel::Cancel;
 use crate::docker::ByteStream;
 use crate::error::{Error, ErrorCode, Result, fail};
 use crate::supervisor::link::{Link, Operation};
-use crate::supervisor::wire::{Capability, ToInside};
+use crate::supervisor::wire::{Capability, MAX_ACTIVE, ToInside};
 use crate::workspace::path::WorkspacePath;
 
 /// What is under way, for messages.
 const FILLING: &str = "Filling the workspace";
 const PACKING: &str = "Reading the workspace";
+
+/// Process 1 refuses more than `MAX_ACTIVE` operations at once. Of those a quarter is left to files, so that no number of
+/// commands keeps them out.
+const MOST_COMMANDS: u32 = (MAX_ACTIVE - MAX_ACTIVE / 4) as u32;
 
 /// Where the supervisor reads the kernel's count of kills for memory.
 const CAPABILITIES: Capabilities = Capabilities {
@@ -49,6 +53,7 @@ const CAPABILITIES: Capabilities = Capabilities {
   ],
   race_free_paths: true,
   commands_end: true,
+  most_commands: MOST_COMMANDS,
 };
 
 /// Where it cannot: the end of a command for memory is one by a signal.
