@@ -1,7 +1,7 @@
 // Processes in the background, over both transports.
 import assert from 'node:assert/strict'
 import { codeOf, failureOf } from '../support/live.mjs'
-import { collect, ended, isRunning, lab, onBothTransports, runningIn, shell } from '../support/streams.mjs'
+import { collect, ended, isRunning, lab, lineOf, onBothTransports, runningIn, shell } from '../support/streams.mjs'
 
 const labour = lab()
 const both = (title, options, use) => onBothTransports(labour, title, options, use)
@@ -17,8 +17,7 @@ both('a conversation: write, read, write, end', {}, async session => {
   const pieces = process[Symbol.asyncIterator]()
   for (const word of ['one', 'two']) {
     await process.write(`${word}\n`)
-    const { value } = await pieces.next()
-    assert.deepEqual([value.stream, Buffer.from(value.data).toString()], ['stdout', `<${word}>\n`])
+    assert.equal(await lineOf(pieces), `<${word}>\n`)
   }
   await process.end()
   await process.end()
@@ -46,7 +45,7 @@ both('kill ends it with all that it started; what it said stays', {}, async sess
     shell('echo said; (setsid sh -c "sleep 100; :" marker-child &); sleep 100; :', 'marker-kill'),
   )
   const pieces = process[Symbol.asyncIterator]()
-  assert.equal(Buffer.from((await pieces.next()).value.data).toString(), 'said\n')
+  assert.equal(await lineOf(pieces), 'said\n')
   await isRunning(session, 'marker-kill', 'marker-child')
   await process.kill()
   await process.kill()

@@ -26,6 +26,17 @@ export async function collect(stream) {
   return { stdout: Buffer.concat(found.stdout), stderr: Buffer.concat(found.stderr), result }
 }
 
+/** The next line of standard output, in however many pieces it comes: a shell may write one byte by byte. */
+export async function lineOf(pieces) {
+  let line = ''
+  while (!line.endsWith('\n')) {
+    const { value, done } = await pieces.next()
+    assert.deepEqual([done ?? false, value?.stream], [false, 'stdout'], line)
+    line += Buffer.from(value.data).toString()
+  }
+  return line
+}
+
 export const ended = (exitCode, outcome = 'exited', more = {}) => ({
   exitCode,
   outcome,
