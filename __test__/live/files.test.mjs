@@ -1,7 +1,7 @@
 // Files of a real workspace: what was declared is there, what was written is read back, and listed, byte by byte.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { codeOf, lab, sh } from '../support/live.mjs'
+import { codeOf, lab, sh, transport } from '../support/live.mjs'
 
 const { inSession, leavesNothing, onBoth } = lab()
 
@@ -135,6 +135,27 @@ onBoth('a listing is sorted, bounded and says when there is more', {}, async ses
   assert.deepEqual([names(some), some.truncated], [['a file', 'b file', 'c file'], true])
   assert.equal((await session.list('.', { depth: 9, limit: 9 })).truncated, false)
 })
+
+test('however many files are asked for at once, each has its turn', () =>
+  inSession({}, async session => {
+    // More than process 1 takes at once; a docker exec of each is slow.
+    const count = transport === 'exec' ? 12 : 200
+    const files = Array.from({ length: count }, (_, n) => `f${n}`)
+    await Promise.all(files.map(path => session.writeFile(path, path)))
+    const reads = files.map(path => session.readFile(path, { encoding: 'utf8' }))
+    const [entries] = await Promise.all([session.list('.'), ...reads])
+    assert.equal(entries.entries.length, count)
+    assert.deepEqual(
+      (await Promise.all(reads)).map(({ contents }) => contents),
+      files,
+    )
+    const abort = new AbortController()
+    const writes = files.map(path => session.writeFile(path, 'new', { signal: abort.signal }))
+    abort.abort()
+    // What had its turn before is done.
+    for (const { reason } of await Promise.allSettled(writes)) assert.equal(reason?.code ?? 'CANCELLED', 'CANCELLED')
+    assert.equal((await session.writeFile('f0', 'x')).size, 1)
+  }))
 
 test('what is not there is NOT_FOUND', () =>
   inSession({}, async session => {

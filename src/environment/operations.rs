@@ -79,7 +79,10 @@ impl Session {
     let range = self
       .operate(caller, |cancel| {
         let path = path.clone();
-        async move { self.sandbox().read_file(&path, offset, limit, &cancel).await }
+        async move {
+          let _turn = self.file_turn(&cancel).await?;
+          self.sandbox().read_file(&path, offset, limit, &cancel).await
+        }
       })
       .await?;
     Ok((path, range))
@@ -117,6 +120,7 @@ impl Session {
       .operate(caller, |cancel| {
         let path = path.clone();
         async move {
+          let _turn = self.file_turn(&cancel).await?;
           let _change = self.begin_change(By::Write).await?;
           self.sandbox().write_file(&path, contents, mode, &cancel).await
         }
@@ -151,7 +155,10 @@ impl Session {
     let listing = self
       .operate(caller, |cancel| {
         let path = path.clone();
-        async move { self.sandbox().list(&path, depth, limit, &cancel).await }
+        async move {
+          let _turn = self.file_turn(&cancel).await?;
+          self.sandbox().list(&path, depth, limit, &cancel).await
+        }
       })
       .await?;
     Ok((path, listing))

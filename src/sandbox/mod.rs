@@ -61,6 +61,8 @@ pub struct Capabilities {
   pub commands_end: bool,
   /// Most commands that can run at once, whatever the environment allows.
   pub most_commands: u32,
+  /// Most operations on files that are asked for at once, but for streams; others wait for their turn on this side.
+  pub most_file_operations: usize,
 }
 
 /// A part of a file.

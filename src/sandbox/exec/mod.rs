@@ -24,6 +24,9 @@ use crate::error::{Error, ErrorCode, Result, fail};
 use crate::random;
 use crate::workspace::path::{WORKSPACE_NAME, WORKSPACE_ROOT, WorkspacePath};
 
+/// Each is a `docker exec` or two, of which an engine starts some twenty a second, however many are asked for.
+const MOST_FILE_OPERATIONS: usize = 8;
+
 /// What this transport can do with a real engine.
 const CAPABILITIES: Capabilities = Capabilities {
   transport: "exec",
@@ -32,6 +35,7 @@ const CAPABILITIES: Capabilities = Capabilities {
   // While another command runs, one that hides from being found is not looked for.
   commands_end: false,
   most_commands: u32::MAX,
+  most_file_operations: MOST_FILE_OPERATIONS,
 };
 
 /// Through a client of the application's own: files are written by archives, which see a path later than it was checked.
@@ -44,6 +48,7 @@ const PLAIN_CAPABILITIES: Capabilities = Capabilities {
   race_free_paths: false,
   commands_end: true,
   most_commands: u32::MAX,
+  most_file_operations: MOST_FILE_OPERATIONS,
 };
 
 /// A running container that is talked to by `docker exec`.

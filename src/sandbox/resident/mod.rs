@@ -36,9 +36,10 @@ use crate::workspace::path::WorkspacePath;
 const FILLING: &str = "Filling the workspace";
 const PACKING: &str = "Reading the workspace";
 
-/// Process 1 refuses more than `MAX_ACTIVE` operations at once. Of those a quarter is left to files, so that no number of
-/// commands keeps them out.
-const MOST_COMMANDS: u32 = (MAX_ACTIVE - MAX_ACTIVE / 4) as u32;
+/// Process 1 refuses more than `MAX_ACTIVE` operations at once. These are commands, files, and what is left to streams and
+/// snapshots.
+const MOST_COMMANDS: u32 = (MAX_ACTIVE * 5 / 8) as u32;
+const MOST_FILE_OPERATIONS: usize = MAX_ACTIVE / 4;
 
 /// Where the supervisor reads the kernel's count of kills for memory.
 const CAPABILITIES: Capabilities = Capabilities {
@@ -54,6 +55,7 @@ const CAPABILITIES: Capabilities = Capabilities {
   race_free_paths: true,
   commands_end: true,
   most_commands: MOST_COMMANDS,
+  most_file_operations: MOST_FILE_OPERATIONS,
 };
 
 /// Where it cannot: the end of a command for memory is one by a signal.
