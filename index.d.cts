@@ -635,8 +635,9 @@ export interface ExecStream extends AsyncIterable<ExecChunk> {
  */
 export interface SandboxProcess extends ExecStream {
   /**
-   * Writes to its standard input; resolves when the process can take more. `RELEASED`: the process has ended, its input was
-   * ended before, or it was given as `stdin`. What a running process does not read any more is dropped.
+   * Writes to its standard input; resolves when the process can take more. Bytes are copied at the call, and calls that are
+   * not awaited keep their order. `RELEASED`: the process has ended, its input was ended before, or it was given as `stdin`. What
+   * a running process does not read any more is dropped.
    */
   write(data: string | Uint8Array): Promise<void>
   /** Ends its standard input, behind what was written. */

@@ -110,6 +110,34 @@ test('input from an iterable goes piece by piece and is ended; without stdin onl
   await assert.rejects(spawned.write(5), { code: 'CONFIG_INVALID' })
 })
 
+test('calls of an input are made in their order, each behind the one before, whatever becomes of that', async () => {
+  const answers = []
+  const { session, named } = await start({ 'input.write': () => new Promise(resolve => answers.push(resolve)) })
+  const spawned = await session.spawn({ command: 'x' })
+  const bytes = new Uint8Array([1])
+  const settled = []
+  const note = (name, call) =>
+    call.then(
+      () => settled.push(name),
+      error => settled.push(`${name} ${error.code}`),
+    )
+  const calls = [note('first', spawned.write(bytes))]
+  // The first need not wait.
+  assert.equal(named('input.write').length, 1)
+  bytes[0] = 2
+  calls.push(note('second', spawned.write(bytes)), note('wrong', spawned.write(5)), note('end', spawned.end()))
+  bytes[0] = 3
+  await new Promise(setImmediate)
+  assert.deepEqual([settled.splice(0), named('input.write').length], [['wrong CONFIG_INVALID'], 1])
+  answers[0](failure('LIMIT'))
+  await new Promise(setImmediate)
+  assert.deepEqual([settled.splice(0), named('input.write').map(([, [byte]]) => byte)], [['first LIMIT'], [1, 2]])
+  assert.equal(named('input.end').length, 0)
+  answers[1](null)
+  await Promise.all(calls)
+  assert.deepEqual([settled, named('input.end').length], [['second', 'end'], 1])
+})
+
 test('an iterable that throws is what the caller of exec gets; one that the command outlives is left', async () => {
   const mine = new RangeError('mine')
   const { session, calls } = await start({

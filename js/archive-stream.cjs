@@ -4,6 +4,7 @@
 const { settle, unwrap } = require('./errors.cjs')
 const { invalid } = require('./describe.cjs')
 const { bytesOf, isBytes } = require('./bytes.cjs')
+const { turns } = require('./turns.cjs')
 
 /**
  * An iterable, async or not, of pieces of an archive; the archive itself as bytes or text is none.
@@ -41,8 +42,8 @@ async function upload(sink, source) {
 }
 
 /**
- * An archive as an async iterable, to be read once. The transfer starts with the first `next`; leaving the loop early
- * ends it, also while a piece is awaited.
+ * An archive as an async iterable, to be read once. The transfer starts with the first `next`; each gives the piece behind
+ * that of the one before, awaited or not. Leaving the loop early ends it, also while a piece is awaited.
  * @param {() => import('./native.cjs').ArchiveDownload | import('./native.cjs').Failure} open
  * @returns {AsyncIterableIterator<Uint8Array>}
  */
@@ -50,25 +51,27 @@ function download(open) {
   /** @type {import('./native.cjs').ArchiveDownload | undefined} */
   let source
   let done = false
+  const inTurn = turns()
   const end = () => {
     done = true
     source?.cancel()
     source = undefined
     return { value: undefined, done: /** @type {const} */ (true) }
   }
+  const read = async () => {
+    if (done) return end()
+    try {
+      source ??= unwrap(open)
+      const from = source
+      const value = await settle(from, () => from.next())
+      return done || value === null ? end() : { value, done: /** @type {const} */ (false) }
+    } catch (error) {
+      end()
+      throw error
+    }
+  }
   return {
-    async next() {
-      if (done) return end()
-      try {
-        source ??= unwrap(open)
-        const from = source
-        const value = await settle(from, () => from.next())
-        return done || value === null ? end() : { value, done: false }
-      } catch (error) {
-        end()
-        throw error
-      }
-    },
+    next: () => (done ? read() : inTurn(read)),
     async return() {
       return end()
     },

@@ -3,6 +3,7 @@
 
 const { SandboxError, settle } = require('./errors.cjs')
 const { copyBytes } = require('./bytes.cjs')
+const { turns } = require('./turns.cjs')
 
 /** @typedef {import('./native.cjs').ProcessHandle} ProcessHandle */
 /** @typedef {import('./native.cjs').InputPipe} InputPipe */
@@ -133,14 +134,15 @@ async function resultOf(native, heard, fault) {
  * @param {InputPipe | undefined} pipe
  */
 function createProcess(native, heard, fault, pipe) {
+  const inTurn = turns()
   return Object.defineProperties(createStream(native, heard, fault), {
     write: method(async data => {
       const bytes = copyBytes(data, 'write data')
       if (!pipe) throw given()
-      await settle(pipe, () => pipe.write(bytes))
+      await settle(pipe, () => inTurn(() => pipe.write(bytes)))
     }),
     end: method(async () => {
-      if (pipe) await settle(pipe, () => pipe.end())
+      if (pipe) await settle(pipe, () => inTurn(() => pipe.end()))
     }),
     kill: method(async () => {
       await settle(native, () => native.stop())
