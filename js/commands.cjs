@@ -3,7 +3,7 @@
 
 const { SandboxError, settle } = require('./errors.cjs')
 const { invalid, quote } = require('./describe.cjs')
-const { hear, withSignal } = require('./abort.cjs')
+const { hear, hearLasting, withSignal } = require('./abort.cjs')
 const { copyBytes } = require('./bytes.cjs')
 const { isStream } = require('./archive-stream.cjs')
 const { encodeStrictly } = require('./encode.cjs')
@@ -84,7 +84,7 @@ async function fedExec(binding, handle, { json, what, source, signal }) {
 async function start(binding, handle, request, method) {
   const background = method === 'spawn'
   const { json, what, bytes, source } = readCommand(request, method)
-  const heard = hear(binding, request.signal, what)
+  const heard = (background ? hearLasting : hear)(binding, request.signal, what)
   const isOpen = background && request.stdin === undefined
   const pipe = source || isOpen ? keeping(new binding.InputPipe(), handle) : undefined
   try {

@@ -15,7 +15,10 @@ const { turns } = require('./turns.cjs')
 /** Handles whose end somebody waits for: without another reference they would be collected, and their commands killed. */
 const awaited = new Set()
 
-/** A handle that nobody has any more, neither by its stream nor by an iterator or result of it, needs its signal no more. */
+/**
+ * A handle that nobody has any more, neither by its stream nor by an iterator or result of it, needs its signal no more: its
+ * command is killed. One in the background goes on, and its signal with it.
+ */
 const forgotten = new FinalizationRegistry(forget => /** @type {() => void} */ (forget)())
 
 /**
@@ -44,7 +47,7 @@ function iterate(target, native, heard, shape, fault = {}) {
     },
   }
   Object.defineProperty(target, Symbol.asyncIterator, { value: () => iterator })
-  forgotten.register(native, heard.forget)
+  if (!heard.isLasting) forgotten.register(native, heard.forget)
   return /** @type {T & AsyncIterable<Item>} */ (target)
 }
 
@@ -122,6 +125,7 @@ async function resultOf(native, heard, fault) {
   } catch (error) {
     throw 'error' in fault ? fault.error : heard.explained(error)
   } finally {
+    heard.forget()
     awaited.delete(native)
   }
 }
@@ -146,6 +150,7 @@ function createProcess(native, heard, fault, pipe) {
     }),
     kill: method(async () => {
       await settle(native, () => native.stop())
+      heard.forget()
     }),
   })
 }

@@ -1,6 +1,7 @@
 // Processes in the background, over both transports.
 import assert from 'node:assert/strict'
-import { codeOf, failureOf } from '../support/live.mjs'
+import { collectAll } from '../support/garbage.mjs'
+import { codeOf, eventually, failureOf } from '../support/live.mjs'
 import { collect, ended, isRunning, lab, MIB, onBothTransports, runningIn, shell } from '../support/streams.mjs'
 
 const labour = lab()
@@ -88,6 +89,21 @@ both('kill ends it with all that it started; what it said stays', {}, async sess
   assert.deepEqual(await endOf(process), KILLED)
   assert.deepEqual(await pieces.next(), { value: undefined, done: true })
   assert.deepEqual(await runningIn(session), [])
+})
+
+both('its signal ends it when nobody has it any more, and nothing else does', {}, async session => {
+  const controller = new AbortController()
+  const spawn = async (marker, more) => void (await session.spawn({ ...shell('sleep 100; :', marker), ...more }))
+  await spawn('marker-open', { signal: controller.signal })
+  await spawn('marker-given', { signal: controller.signal, stdin: 'x' })
+  await spawn('marker-deaf')
+  await collectAll()
+  await isRunning(session, 'marker-open', 'marker-given', 'marker-deaf')
+  controller.abort()
+  await eventually('the two are gone', async () =>
+    (await runningIn(session)).every(line => line.includes('marker-deaf')),
+  )
+  assert.notDeepEqual(await runningIn(session), [])
 })
 
 both('only timeoutMs limits it', { limits: { commandTimeoutMs: 500 } }, async session => {
