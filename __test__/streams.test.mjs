@@ -138,6 +138,27 @@ test('calls of an input are made in their order, each behind the one before, wha
   assert.deepEqual([settled, named('input.end').length], [['second', 'end'], 1])
 })
 
+test('an iterable that throws as it is opened is no unhandled rejection, however the command ends', async () => {
+  const mine = new Error('mine')
+  const stdin = {
+    [Symbol.asyncIterator]() {
+      throw mine
+    },
+  }
+  const { session } = await start({ 'process.result': () => failure('CANCELLED'), exec: () => failure('CANCELLED') })
+  const unhandled = []
+  const listener = error => unhandled.push(error)
+  process.on('unhandledRejection', listener)
+  for (const method of ['execStream', 'spawn']) {
+    await assert.rejects(all(await session[method]({ command: 'x', stdin })), error => error === mine)
+  }
+  await assert.rejects(session.exec({ command: 'x', stdin }), error => error === mine)
+  await assert.rejects(session.writeFileStream('f', stdin), error => error === mine)
+  await new Promise(setImmediate)
+  process.off('unhandledRejection', listener)
+  assert.deepEqual(unhandled, [])
+})
+
 test('an iterable that throws is what the caller of exec gets; one that the command outlives is left', async () => {
   const mine = new RangeError('mine')
   const { session, calls } = await start({

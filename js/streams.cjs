@@ -124,7 +124,6 @@ async function feed(pipe, source, ended) {
  * @returns {Promise<boolean>} true at the end of the iterable
  */
 async function pull(source, write, over) {
-  const iterator = iteratorOf(source)
   // One listener on `over` for all pieces: one for each would be kept until it settles.
   let isOver = false
   let wake = () => {}
@@ -132,7 +131,9 @@ async function pull(source, write, over) {
     isOver = true
     wake()
   }
+  // Before anything of the application's runs, which may throw, or end what this waits for.
   over.then(stop, stop)
+  const iterator = iteratorOf(source)
   for (;;) {
     /** @type {IteratorResult<unknown> | undefined} */
     const step = await new Promise((resolve, reject) => {

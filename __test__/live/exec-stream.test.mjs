@@ -157,6 +157,35 @@ both('input that throws kills the command, and is what the caller gets', {}, asy
   assert.deepEqual(await runningIn(session), [])
 })
 
+both(
+  'input that throws as it is opened is what the caller gets, whatever else ends the command then',
+  {},
+  async session => {
+    const unhandled = []
+    const listener = error => unhandled.push(error)
+    process.on('unhandledRejection', listener)
+    const mine = new RangeError('mine')
+    const controller = new AbortController()
+    const failing = end => ({
+      [Symbol.asyncIterator]() {
+        end()
+        throw mine
+      },
+    })
+    for (const [method, end, signal] of [
+      ['execStream', () => undefined],
+      ['spawn', () => controller.abort(), controller.signal],
+      ['execStream', () => void session.release({ status: 'completed' })],
+    ]) {
+      const stream = await session[method]({ command: 'cat', stdin: failing(end), signal })
+      assert.equal(await failureOf(collect(stream)), mine)
+      assert.equal(await failureOf(stream.result), mine)
+    }
+    process.off('unhandledRejection', listener)
+    assert.deepEqual(unhandled, [])
+  },
+)
+
 both('a loop that ends early ends the command with all that it started', {}, async session => {
   const script = '(setsid sh -c "sleep 100; :" marker-child &); while :; do echo x; done'
   const stream = await session.execStream(shell(script, 'marker-parent'))
