@@ -374,6 +374,25 @@ test('a piece that is no Uint8Array is an error, and the iterator is told to ret
   }
 })
 
+test('an iterator of a tar whose next gives no object is refused with what it gave, and told to return', async () => {
+  const { snapshotStore, make, about } = await waiting()
+  for (const [step, described] of [
+    [undefined, 'undefined'],
+    [null, 'null'],
+    [0, '0'],
+  ]) {
+    let returned = 0
+    const tar = { [Symbol.asyncIterator]: () => ({ next: async () => step, return: async () => void returned++ }) }
+    snapshotStore.overrides.load = () => ({ meta: about, tar })
+    isRubbish(
+      await failureOf(make().acquire({ runId: 'r' })),
+      `snapshotStore.load() tar.next(): The result of next() of the iterator of the tar was ${described}; it must be an object with done and value.`,
+    )
+    await eventually('the iterator returned', () => returned > 0)
+    assert.equal(returned, 1)
+  }
+})
+
 test('a tar that throws is named, with its error as the cause', async () => {
   const { snapshotStore, make, about } = await waiting()
   const thrown = new RangeError(secret)

@@ -11,7 +11,7 @@ async function start(overrides) {
   const api = createApi(binding)
   const session = await api.createDockerSandboxEnvironment({ workspace: { id: 'w' } }).acquire({ runId: 'r' })
   calls.length = 0
-  return { session, calls, named: name => calls.filter(([called]) => called === name) }
+  return { session, api, calls, named: name => calls.filter(([called]) => called === name) }
 }
 
 const text = pieces => pieces.map(({ stream, data }) => `${stream}:${Buffer.from(data)}`)
@@ -157,6 +157,67 @@ test('an iterable that throws as it is opened is no unhandled rejection, however
   await new Promise(setImmediate)
   process.off('unhandledRejection', listener)
   assert.deepEqual(unhandled, [])
+})
+
+/** An iterable whose iterator's `next` gives this, and whether it was left. */
+const giving = step => {
+  const source = { left: 0 }
+  source[Symbol.asyncIterator] = () => ({ next: async () => step, return: async () => void source.left++ })
+  return source
+}
+
+test('an iterator whose next gives no object is refused with what it gave, and left', async () => {
+  const steps = [
+    [undefined, 'undefined'],
+    [null, 'null'],
+    [0, '0'],
+    ['secret', 'a string of 6 characters'],
+    [Symbol('s'), 'a symbol'],
+  ]
+  for (const [step, described] of steps) {
+    const refused = async (name, call) => {
+      const source = giving(step)
+      const message = `The result of next() of the iterator of ${name} was ${described}; it must be an object with done and value.`
+      await assert.rejects(call(source), { name: 'SandboxError', code: 'CONFIG_INVALID', message })
+      assert.equal(source.left, 1, name)
+    }
+    let stop
+    const stopped = new Promise(resolve => (stop = () => resolve(null)))
+    const { session, api } = await start({
+      exec: (_json, _bytes, _pipe, token) =>
+        new Promise(resolve => token.listeners.push(() => resolve(failure('CANCELLED')))),
+      'process.next': () => stopped,
+      'process.result': () => stopped.then(() => failure('CANCELLED')),
+      'process.stop': () => (stop(), stopped),
+    })
+    const client = api.createMemoryDockerClient()
+    await refused('exec stdin', stdin => session.exec({ command: 'x', stdin }))
+    await refused('execStream stdin', async stdin => await all(await session.execStream({ command: 'x', stdin })))
+    await refused('spawn stdin', async stdin => (await session.spawn({ command: 'x', stdin })).result)
+    await refused('the contents for writeFileStream', contents => session.writeFileStream('f', contents))
+    await refused('the archive', tar => client.putArchive('c1', '/w', tar))
+  }
+})
+
+test('what is no iterator is refused, whatever it is', async () => {
+  const { session } = await start()
+  for (const [made, message] of [
+    [undefined, /^The iterator of the contents for writeFileStream was undefined; it must be an object with/],
+    [{}, /^next of the iterator of the contents for writeFileStream was undefined; it must be a method/],
+  ]) {
+    for (const key of [Symbol.asyncIterator, Symbol.iterator]) {
+      const contents = { [key]: () => made }
+      await assert.rejects(session.writeFileStream('f', contents), { code: 'CONFIG_INVALID', message })
+    }
+  }
+})
+
+test('an iterable that is not async may give promises, and ends with a step that has no more than done', async () => {
+  const { session } = await start()
+  const pieces = [Promise.resolve(new Uint8Array(1)), new Uint8Array(2)]
+  assert.equal((await session.writeFileStream('f', pieces)).size, 3)
+  const done = { [Symbol.iterator]: () => ({ next: () => ({ done: true }) }) }
+  assert.equal((await session.writeFileStream('f', done)).size, 0)
 })
 
 test('an iterable that throws is what the caller of exec gets; one that the command outlives is left', async () => {

@@ -4,6 +4,7 @@
 const { settle, unwrap } = require('./errors.cjs')
 const { invalid } = require('./describe.cjs')
 const { bytesOf, isBytes } = require('./bytes.cjs')
+const { sourceOf } = require('./source.cjs')
 const { turns } = require('./turns.cjs')
 
 /**
@@ -24,11 +25,14 @@ function isStream(value) {
 /**
  * Sends an archive piece by piece; the next piece is asked for when the engine took the one before.
  * @param {import('./native.cjs').ArchiveUpload} sink
- * @param {AsyncIterable<unknown> | Iterable<unknown>} source
+ * @param {AsyncIterable<unknown> | Iterable<unknown>} iterable
  */
-async function upload(sink, source) {
+async function upload(sink, iterable) {
+  const source = sourceOf(iterable, 'the archive')
   try {
-    for await (const piece of source) {
+    for (;;) {
+      const { done, value: piece } = await source.next()
+      if (done) break
       if (!isBytes(piece)) throw invalid('A piece of the archive', piece, 'a Uint8Array')
       const bytes = bytesOf(piece, 'A piece of the archive')
       if (bytes.length > 0 && !unwrap(() => sink.push(bytes))) await settle(sink, () => sink.room())
@@ -38,6 +42,8 @@ async function upload(sink, source) {
     // Without this, half an archive would look to the engine like one that is slow to come.
     sink.abort()
     throw error
+  } finally {
+    source.leave()
   }
 }
 

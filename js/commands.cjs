@@ -10,6 +10,7 @@ const { encodeStrictly } = require('./encode.cjs')
 const { keeping } = require('./lifetimes.cjs')
 const { nonEmptyString, optionalNumber, path: checkPath, strings } = require('./arguments.cjs')
 const { createProcess, createStream, endingOf } = require('./process.cjs')
+const { sourceOf } = require('./source.cjs')
 const { feed } = require('./streams.cjs')
 
 /** @typedef {import('./native.cjs').NativeBinding} NativeBinding */
@@ -53,7 +54,7 @@ function commands(binding, handle) {
  * Runs a command to its end with an iterable as its input.
  * @param {NativeBinding} binding
  * @param {SessionHandle} handle
- * @param {{ json: string, what: string, source: AsyncIterable<unknown> | Iterable<unknown>, signal: unknown }} command
+ * @param {{ json: string, what: string, source: import('./source.cjs').Source, signal: unknown }} command
  */
 async function fedExec(binding, handle, { json, what, source, signal }) {
   const heard = hear(binding, signal, what)
@@ -122,7 +123,7 @@ function readCommand({ command, args, cwd, env, stdin, timeoutMs }, method) {
     env: env === undefined ? undefined : variables(env, method),
     timeoutMs: optionalNumber(timeoutMs, `${method} timeoutMs`),
   }
-  const source = isStream(stdin) ? stdin : undefined
+  const source = isStream(stdin) ? sourceOf(stdin, `${method} stdin`) : undefined
   return {
     json: encodeStrictly(request, method),
     what: `Running ${quote(name)}`,
