@@ -1,5 +1,6 @@
 // The JavaScript half of streams, over a fake binding.
 import assert from 'node:assert/strict'
+import { createReadStream } from 'node:fs'
 import { createRequire } from 'node:module'
 import { test } from 'node:test'
 import { failure, fakeBinding } from './support/fake-binding.mjs'
@@ -157,6 +158,30 @@ test('an iterable that throws as it is opened is no unhandled rejection, however
   await new Promise(setImmediate)
   process.off('unhandledRejection', listener)
   assert.deepEqual(unhandled, [])
+})
+
+test('what an operation that does not begin was given to read is closed', async () => {
+  const refused = () => failure('LIMIT')
+  const { session, api } = await start({ start: refused, writeFileStream: refused, putArchiveStream: refused })
+  const client = api.createMemoryDockerClient()
+  const signal = AbortSignal.abort()
+  for (const [code, use] of [
+    ['LIMIT', stdin => session.execStream({ command: 'x', stdin })],
+    ['LIMIT', stdin => session.spawn({ command: 'x', stdin })],
+    ['LIMIT', contents => session.writeFileStream('f', contents)],
+    ['LIMIT', tar => client.putArchive('c1', '/w', tar)],
+    ['CANCELLED', stdin => session.exec({ command: 'x', stdin, signal })],
+    ['CANCELLED', stdin => session.execStream({ command: 'x', stdin, signal })],
+    ['CANCELLED', stdin => session.spawn({ command: 'x', stdin, signal })],
+    ['CANCELLED', contents => session.writeFileStream('f', contents, { signal })],
+  ]) {
+    const file = createReadStream(new URL(import.meta.url))
+    await assert.rejects(use(file), { code })
+    assert.equal(file.destroyed, true, String(use))
+    const source = giving({ done: true })
+    await assert.rejects(use(source), { code })
+    assert.equal(source.left, 1, String(use))
+  }
 })
 
 /** An iterable whose iterator's `next` gives this, and whether it was left. */

@@ -4,8 +4,10 @@
 const { settle, unwrap } = require('./errors.cjs')
 const { invalid } = require('./describe.cjs')
 const { bytesOf, isBytes } = require('./bytes.cjs')
-const { sourceOf } = require('./source.cjs')
+const { readingOf } = require('./source.cjs')
 const { turns } = require('./turns.cjs')
+
+/** @typedef {import('./native.cjs').ArchiveUpload} ArchiveUpload */
 
 /**
  * An iterable, async or not, of pieces of an archive; the archive itself as bytes or text is none.
@@ -24,11 +26,16 @@ function isStream(value) {
 
 /**
  * Sends an archive piece by piece; the next piece is asked for when the engine took the one before.
- * @param {import('./native.cjs').ArchiveUpload} sink
+ * @param {() => ArchiveUpload | import('./native.cjs').Failure} begin
  * @param {AsyncIterable<unknown> | Iterable<unknown>} iterable
  */
-async function upload(sink, iterable) {
-  const source = sourceOf(iterable, 'the archive')
+const upload = (begin, iterable) => readingOf(iterable, 'the archive', async source => sendAll(unwrap(begin), source))
+
+/**
+ * @param {ArchiveUpload} sink
+ * @param {import('./source.cjs').Source} source
+ */
+async function sendAll(sink, source) {
   try {
     for (;;) {
       const { done, value: piece } = await source.next()
@@ -42,8 +49,6 @@ async function upload(sink, iterable) {
     // Without this, half an archive would look to the engine like one that is slow to come.
     sink.abort()
     throw error
-  } finally {
-    source.leave()
   }
 }
 

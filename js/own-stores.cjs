@@ -71,8 +71,8 @@ function snapshotMethods() {
       const [key] = argumentsOf(call)
       const found = (await theirs(() => store.load(key))) ?? null
       if (found === null) return void answer(call, null)
-      const { meta, tar } = checkSnapshot(found)
-      tars.set(call.stream(), sourceOf(tar, 'the tar'))
+      const { meta, tar } = readSnapshot(found)
+      tars.set(call.stream(), tar)
       if (!call.answer(meta)) close(call.stream())
     },
     async next(_store, call) {
@@ -122,12 +122,18 @@ function checkBoolean(value) {
 }
 
 /** @param {unknown} found */
-function checkSnapshot(found) {
+function readSnapshot(found) {
   if (typeof found !== 'object' || found === null) throw invalid(RESULT, found, 'an object with meta and tar')
-  const meta = encodeStrictly(read(found, 'meta', `${RESULT}.meta`), `${RESULT}.meta`)
   const tar = read(found, 'tar', `${RESULT}.tar`)
-  if (!isStream(tar)) throw invalid(`${RESULT}.tar`, tar, 'an async iterable of Uint8Array')
-  return { meta, tar }
+  const source = isStream(tar) ? sourceOf(tar, 'the tar') : undefined
+  try {
+    const meta = encodeStrictly(read(found, 'meta', `${RESULT}.meta`), `${RESULT}.meta`)
+    if (!source) throw invalid(`${RESULT}.tar`, tar, 'an async iterable of Uint8Array')
+    return { meta, tar: source }
+  } catch (error) {
+    source?.leave()
+    throw error
+  }
 }
 
 module.exports = { leaseStoreDispatch, snapshotStoreDispatch }

@@ -7,7 +7,8 @@ const { invalid } = require('./describe.cjs')
 /** An application's iterable that is read. @typedef {ReturnType<typeof sourceOf>} Source */
 
 /**
- * Reads an application's iterable, async or not, once: step by step, as `for await` would.
+ * Reads an application's iterable, async or not, once: step by step, as `for await` would. Whoever takes one leaves it,
+ * however that ends, also where nothing was read: the application may have opened a file for it.
  * @param {AnyIterable} iterable
  * @param {string} name for messages: what it is to us
  */
@@ -19,7 +20,9 @@ function sourceOf(iterable, name) {
     if (isOver) return
     isOver = true
     if (iterator) quietly(iterator.leave)
+    else discard(iterable, name)
   }
+  listenForErrors(iterable)
   return {
     /** The next step, which is an object whatever the application's iterator gives. */
     async next() {
@@ -43,6 +46,22 @@ function sourceOf(iterable, name) {
   }
 }
 
+/**
+ * Reads an iterable by `use`, and leaves it when that has ended, or could not even begin.
+ * @template T
+ * @param {AnyIterable} iterable
+ * @param {string} name
+ * @param {(source: Source) => Promise<T>} use
+ */
+async function readingOf(iterable, name, use) {
+  const source = sourceOf(iterable, name)
+  try {
+    return await use(source)
+  } finally {
+    source.leave()
+  }
+}
+
 /** @typedef {{ isAsync: boolean, next: () => any, leave: () => any }} Stepping */
 
 /**
@@ -57,6 +76,27 @@ function open(iterable, name) {
   const { next } = iterator
   if (typeof next !== 'function') throw invalid(`next of the iterator of ${name}`, next, 'a method')
   return { isAsync, next: () => next.call(iterator), leave: () => iterator.return?.() }
+}
+
+/**
+ * Closes what nothing was read of.
+ * @param {any} iterable
+ * @param {string} name
+ */
+function discard(iterable, name) {
+  // Iterators of Node's streams, and some of the web's, close theirs only after a first step, and keep it locked.
+  quietly(() => iterable.destroy?.())
+  quietly(() => iterable.cancel?.())
+  quietly(() => open(iterable, name).leave())
+}
+
+/**
+ * A Node stream that fails while nobody reads it would end the process, if only because the file is not there. Whoever
+ * reads it is told all the same.
+ * @param {any} iterable
+ */
+function listenForErrors(iterable) {
+  quietly(() => typeof iterable.destroy === 'function' && iterable.on?.('error', () => undefined))
 }
 
 /** @param {unknown} value @returns {value is Record<PropertyKey, any>} */
@@ -74,4 +114,4 @@ function quietly(close) {
   }
 }
 
-module.exports = { sourceOf }
+module.exports = { readingOf, sourceOf }

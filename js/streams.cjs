@@ -9,7 +9,7 @@ const { isStream } = require('./archive-stream.cjs')
 const { optionalNumber, path: checkPath } = require('./arguments.cjs')
 const { keeping } = require('./lifetimes.cjs')
 const { iterate } = require('./process.cjs')
-const { sourceOf } = require('./source.cjs')
+const { readingOf } = require('./source.cjs')
 
 /** @typedef {import('./native.cjs').NativeBinding} NativeBinding */
 /** @typedef {import('./native.cjs').SessionHandle} SessionHandle */
@@ -51,11 +51,22 @@ async function writeFileStream(binding, handle, given, contents, { mode, signal 
   if (!isStream(contents)) {
     throw invalid('The contents for writeFileStream', contents, 'an async iterable of Uint8Array')
   }
+  return await readingOf(contents, 'the contents for writeFileStream', source =>
+    write(binding, handle, path, { bits, source, signal }),
+  )
+}
+
+/**
+ * @param {NativeBinding} binding
+ * @param {SessionHandle} handle
+ * @param {string} path
+ * @param {{ bits: number | undefined, source: Source, signal: unknown }} file
+ */
+async function write(binding, handle, path, { bits, source, signal }) {
   const heard = hear(binding, signal, `Writing ${quote(path)}`)
   const token = heard.token ?? new binding.CancelToken()
   try {
     const upload = unwrap(() => handle.writeFileStream(path, bits, token))
-    const source = sourceOf(contents, 'the contents for writeFileStream')
     const size = await send(keeping(upload.contents, handle), source, token)
     return { path: upload.path, size }
   } catch (error) {

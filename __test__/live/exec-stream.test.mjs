@@ -1,5 +1,6 @@
 // Commands whose output is read while they run, over both transports.
 import assert from 'node:assert/strict'
+import { createReadStream } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { memoryHeld } from '../support/garbage.mjs'
 import { codeOf, eventually, failureOf } from '../support/live.mjs'
@@ -183,6 +184,18 @@ both(
     }
     process.off('unhandledRejection', listener)
     assert.deepEqual(unhandled, [])
+  },
+)
+
+both(
+  'input from a file that is not there is what the caller gets, though nothing was read of it yet',
+  {},
+  async session => {
+    for (const method of ['exec', 'execStream', 'spawn']) {
+      const stdin = createReadStream('/no/such/file')
+      const run = async () => await collect(await session[method]({ command: 'cat', stdin }))
+      assert.equal(await codeOf(run()), 'ENOENT')
+    }
   },
 )
 
