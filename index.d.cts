@@ -575,8 +575,8 @@ export interface ExecRequest {
   env?: Record<string, string>
   /**
    * What it reads; text becomes UTF-8. Default nothing. An iterable is asked for the next piece when the command has taken
-   * what came before, and is left (`return()`) when the command ends first; an error that it throws kills the command and
-   * is the caller's.
+   * what came before, and is left (`return()`) when the command ends first or does not begin; an error that it throws kills
+   * the command and is the caller's.
    */
   stdin?: string | Uint8Array | AsyncIterable<string | Uint8Array>
   /** Time limit in milliseconds; one above the environment's is clamped to it, except for `spawn`. */
@@ -638,8 +638,9 @@ export interface ExecStream extends AsyncIterable<ExecChunk> {
  */
 export interface SandboxProcess extends ExecStream {
   /**
-   * Writes to its standard input; resolves when the process can take more. `RELEASED`: the process has ended, its input was
-   * ended before, or it was given as `stdin`. What a running process does not read any more is dropped.
+   * Writes to its standard input; resolves when the process can take more. Bytes are copied at the call, and calls that are
+   * not awaited keep their order. `RELEASED`: the process has ended, its input was ended before, or it was given as `stdin`. What
+   * a running process does not read any more is dropped.
    */
   write(data: string | Uint8Array): Promise<void>
   /** Ends its standard input, behind what was written. */
@@ -1109,9 +1110,10 @@ export interface SnapshotMeta {
 export interface SnapshotStore {
   /**
    * The snapshot, if there is one; `null` counts as none too. A torn one is an error, never an empty one: `load` rejects,
-   * or the tar throws before its end. The tar is read once, one piece asked for at a time; a reader that stops early
-   * calls its `return`. Pieces are of any size, and `Uint8Array`s: anything else is `CONFIG_INVALID`. A piece is copied before
-   * the next one is asked for, so that its memory may be used again then.
+   * or the tar throws before its end. The tar is read once, one piece asked for at a time; a reader that stops early, or
+   * never begins, calls its `return`, and a stream that nobody began to read is destroyed or cancelled. Pieces are of any
+   * size, and `Uint8Array`s: anything else is `CONFIG_INVALID`. A piece is copied before the next one is asked for, so that
+   * its memory may be used again then.
    */
   load(key: string): Promise<{ meta: SnapshotMeta; tar: AsyncIterable<Uint8Array> } | undefined>
   /**

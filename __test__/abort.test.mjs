@@ -95,6 +95,43 @@ test('10,000 calls on one signal, failed ones too, share listeners and leave non
   assert.deepEqual(counts, { added: 100, live: 0 })
 })
 
+test('processes in the background share a listener, which is gone when of each the end was seen', async () => {
+  const ways = {
+    result: process => process.result,
+    kill: process => process.kill(),
+    output: async process => {
+      for await (const { data } of process) assert.ok(data)
+    },
+    leaving: process => process[Symbol.asyncIterator]().return(),
+    failing: process => assert.rejects(process.result, { code: 'TIMEOUT' }),
+  }
+  for (const [way, end] of Object.entries(ways)) {
+    const { session, calls } = await sessionOf(way === 'failing' ? { 'process.result': () => failure('TIMEOUT') } : {})
+    const { signal, counts } = countingSignal()
+    const spawn = () => session.spawn({ command: 'sleep', signal })
+    const [first, second] = [await spawn(), await spawn()]
+    await end(first)
+    await end(first)
+    assert.deepEqual(counts, { added: 1, live: 1 }, way)
+    await end(second)
+    assert.deepEqual(counts, { added: 1, live: 0 }, way)
+    await end(await spawn())
+    assert.deepEqual(counts, { added: 2, live: 0 }, way)
+    // However many are never looked at.
+    const made = () => calls.filter(([name]) => name === 'CancelToken').length
+    const before = made()
+    for (let n = 0; n < 100; n++) await spawn()
+    assert.deepEqual([made() - before, counts.live], [1, 1], way)
+  }
+})
+
+test('a process that could not be started leaves no listener', async () => {
+  const { session } = await sessionOf({ start: () => failure('LIMIT') })
+  const { signal, counts } = countingSignal()
+  await assert.rejects(session.spawn({ command: 'sleep', signal }), { code: 'LIMIT' })
+  assert.deepEqual(counts, { added: 1, live: 0 })
+})
+
 test('a native call that throws leaves no listener either', async () => {
   const { session } = await sessionOf({
     list: () => {

@@ -247,6 +247,20 @@ test('leaving a download ends it also while a piece is awaited', async () => {
   assert.deepEqual(await pending, { value: undefined, done: true })
 })
 
+test('pieces of a download that are asked for at once come one after another', async () => {
+  const asked = []
+  const { client } = start({ 'download.next': () => new Promise(resolve => asked.push(resolve)) })
+  const stream = client.getArchiveStream('c1', '/w')
+  const pieces = [stream.next(), stream.next()]
+  await new Promise(setImmediate)
+  assert.equal(asked.length, 1)
+  asked[0](new Uint8Array([1]))
+  assert.deepEqual((await pieces[0]).value, new Uint8Array([1]))
+  await new Promise(setImmediate)
+  asked[1](null)
+  assert.deepEqual(await pieces[1], { value: undefined, done: true })
+})
+
 test('memory stores: compare and set on the fence', async () => {
   const { api } = start()
   const store = api.createMemoryLeaseStore()

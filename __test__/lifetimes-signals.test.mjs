@@ -5,13 +5,14 @@ import { test } from 'node:test'
 import { createDockerSandboxEnvironment, createMemoryDockerClient } from '../index.js'
 import { allCollected, collectAll } from './support/garbage.mjs'
 import { failureOf } from './support/stores.mjs'
+import { eventually } from './support/wait.mjs'
 
 const COUNT = 50
 
 /** Runs `use` in a session over the in-memory engine. */
-async function inSession(use) {
+async function inSession(use, options = {}) {
   const client = createMemoryDockerClient()
-  const environment = createDockerSandboxEnvironment({ workspace: { id: 'w' }, shell: 'allow', client })
+  const environment = createDockerSandboxEnvironment({ workspace: { id: 'w' }, shell: 'allow', client, ...options })
   const session = await environment.acquire({ runId: 'r' })
   await use(session)
   await session.release({ status: 'completed' })
@@ -34,6 +35,26 @@ for (const [what, take] of Object.entries({
       assert.deepEqual([error.code, error.cause], ['CANCELLED', reason])
     }))
 }
+
+test('a signal ends processes of which nothing is left', () =>
+  inSession(
+    async session => {
+      const controller = new AbortController()
+      const { signal } = controller
+      const spawn = async args => void (await session.spawn({ command: 'sleep', args, signal }))
+      for (const seconds of ['100', '101']) await spawn([seconds])
+      // One that has ended takes nothing with it.
+      await (await session.spawn({ command: 'true', signal })).result.catch(() => undefined)
+      await collectAll()
+      const run = () => session.exec({ command: 'true' }).catch(({ code }) => code)
+      const third = await session.spawn({ command: 'sleep', args: ['100'] })
+      assert.equal(await run(), 'LIMIT')
+      controller.abort()
+      await eventually('their places are free', async () => (await run()) !== 'LIMIT')
+      await third.kill()
+    },
+    { limits: { maxConcurrentProcesses: 3 } },
+  ))
 
 for (const read of [true, false]) {
   test(`a signal whose listener mentions a stream does not keep one that ${read ? 'was read' : 'nobody reads'}`, () =>

@@ -43,6 +43,13 @@ const PROGRAMS = {
     const session = await owner.acquire({ runId: 'r' })
     await session.writeFile('f', 'x')
     console.log("done")`,
+  'a process in the background that a signal may end': `
+    const session = await owner.acquire({ runId: 'r' })
+    const { signal } = new AbortController()
+    const spawned = await session.spawn({ command: 'sleep', args: ['100'], signal })
+    await session.spawn({ command: 'sleep', args: ['100'], signal })
+    globalThis.held = { signal, spawned }
+    console.log("done")`,
   'a store that stopped answering beats': `
     const session = await owner.acquire({ runId: 'r' })
     leaseStore.overrides.load = never

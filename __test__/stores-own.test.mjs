@@ -1,5 +1,6 @@
 // Stores that the application wrote: called as methods, their answers checked, their failures told by name.
 import assert from 'node:assert/strict'
+import { createReadStream } from 'node:fs'
 import { test } from 'node:test'
 import { SandboxError, createMemoryDockerClient } from '../index.js'
 import { Leases, Snapshots, environment, eventually, failureOf, piecesOf } from './support/stores.mjs'
@@ -374,6 +375,25 @@ test('a piece that is no Uint8Array is an error, and the iterator is told to ret
   }
 })
 
+test('an iterator of a tar whose next gives no object is refused with what it gave, and told to return', async () => {
+  const { snapshotStore, make, about } = await waiting()
+  for (const [step, described] of [
+    [undefined, 'undefined'],
+    [null, 'null'],
+    [0, '0'],
+  ]) {
+    let returned = 0
+    const tar = { [Symbol.asyncIterator]: () => ({ next: async () => step, return: async () => void returned++ }) }
+    snapshotStore.overrides.load = () => ({ meta: about, tar })
+    isRubbish(
+      await failureOf(make().acquire({ runId: 'r' })),
+      `snapshotStore.load() tar.next(): The result of next() of the iterator of the tar was ${described}; it must be an object with done and value.`,
+    )
+    await eventually('the iterator returned', () => returned > 0)
+    assert.equal(returned, 1)
+  }
+})
+
 test('a tar that throws is named, with its error as the cause', async () => {
   const { snapshotStore, make, about } = await waiting()
   const thrown = new RangeError(secret)
@@ -394,6 +414,75 @@ test('a tar that throws is named, with its error as the cause', async () => {
   assert.equal((await session.readFile('big')).size, 300_000)
   await session.release({ status: 'completed' })
 })
+
+/** Tars that nobody has read, by kind, each with what tells whether it was closed. */
+const UNREAD = {
+  'a file': () => {
+    const tar = createReadStream(new URL(import.meta.url))
+    return { tar, isClosed: () => tar.closed }
+  },
+  'a file that is not there': () => {
+    const tar = createReadStream('/no/such/file')
+    return { tar, isClosed: () => tar.closed }
+  },
+  'a stream of the web': () => {
+    let closed = false
+    const tar = new ReadableStream({ cancel: () => void (closed = true) })
+    return { tar, isClosed: () => closed }
+  },
+  ...Object.fromEntries(
+    [Symbol.asyncIterator, Symbol.iterator].map(key => [
+      `an iterable by ${key.description}`,
+      () => {
+        let closed = 0
+        const end = () => {
+          closed++
+          return {}
+        }
+        return { tar: { [key]: () => ({ next: () => assert.fail(), return: end }) }, isClosed: () => closed === 1 }
+      },
+    ]),
+  ),
+  'one whose ends all fail': () => {
+    let closed = 0
+    const fails = () => {
+      closed++
+      throw new Error('no')
+    }
+    const rejects = async () => fails()
+    const tar = {
+      destroy: fails,
+      cancel: rejects,
+      on: fails,
+      [Symbol.asyncIterator]: () => ({ next: fails, return: rejects }),
+    }
+    return { tar, isClosed: () => closed === 4 }
+  },
+}
+
+for (const [what, make] of Object.entries(UNREAD)) {
+  test(`a tar that is not read is closed: ${what}`, async () => {
+    const { snapshotStore, leaseStore, owner } = setup()
+    const session = await owner.acquire({ runId: 'r' })
+    await session.writeFile('f', 'x')
+    await session.snapshot()
+    const { meta } = await snapshotStore.load(leaseStore.all()[0].key)
+    const given = []
+    for (const about of [meta, { ...meta, createdAt: -5 }, { ...meta, createdAt: 5n }]) {
+      snapshotStore.overrides.load = () => {
+        const found = make()
+        given.push(found)
+        return { meta: about, tar: found.tar }
+      }
+      // It only looks at what the last one says of itself.
+      await session.snapshot().catch(({ name }) => assert.equal(name, 'SandboxError'))
+    }
+    assert.ok(given.length >= 3)
+    await eventually('all are closed', () => given.every(({ isClosed }) => isClosed()))
+    snapshotStore.overrides = {}
+    await session.release({ status: 'completed' })
+  })
+}
 
 test('a save that resolves before it has read the tar has saved nothing', async () => {
   const { snapshotStore, leaseStore, owner, make } = setup()

@@ -1,5 +1,6 @@
 // The JavaScript half of streams, over a fake binding.
 import assert from 'node:assert/strict'
+import { createReadStream } from 'node:fs'
 import { createRequire } from 'node:module'
 import { test } from 'node:test'
 import { failure, fakeBinding } from './support/fake-binding.mjs'
@@ -11,7 +12,7 @@ async function start(overrides) {
   const api = createApi(binding)
   const session = await api.createDockerSandboxEnvironment({ workspace: { id: 'w' } }).acquire({ runId: 'r' })
   calls.length = 0
-  return { session, calls, named: name => calls.filter(([called]) => called === name) }
+  return { session, api, calls, named: name => calls.filter(([called]) => called === name) }
 }
 
 const text = pieces => pieces.map(({ stream, data }) => `${stream}:${Buffer.from(data)}`)
@@ -108,6 +109,140 @@ test('input from an iterable goes piece by piece and is ended; without stdin onl
   const given = await session.spawn({ command: 'x', stdin: 'in' })
   await assert.rejects(given.write('b'), { code: 'RELEASED' })
   await assert.rejects(spawned.write(5), { code: 'CONFIG_INVALID' })
+})
+
+test('calls of an input are made in their order, each behind the one before, whatever becomes of that', async () => {
+  const answers = []
+  const { session, named } = await start({ 'input.write': () => new Promise(resolve => answers.push(resolve)) })
+  const spawned = await session.spawn({ command: 'x' })
+  const bytes = new Uint8Array([1])
+  const settled = []
+  const note = (name, call) =>
+    call.then(
+      () => settled.push(name),
+      error => settled.push(`${name} ${error.code}`),
+    )
+  const calls = [note('first', spawned.write(bytes))]
+  // The first need not wait.
+  assert.equal(named('input.write').length, 1)
+  bytes[0] = 2
+  calls.push(note('second', spawned.write(bytes)), note('wrong', spawned.write(5)), note('end', spawned.end()))
+  bytes[0] = 3
+  await new Promise(setImmediate)
+  assert.deepEqual([settled.splice(0), named('input.write').length], [['wrong CONFIG_INVALID'], 1])
+  answers[0](failure('LIMIT'))
+  await new Promise(setImmediate)
+  assert.deepEqual([settled.splice(0), named('input.write').map(([, [byte]]) => byte)], [['first LIMIT'], [1, 2]])
+  assert.equal(named('input.end').length, 0)
+  answers[1](null)
+  await Promise.all(calls)
+  assert.deepEqual([settled, named('input.end').length], [['second', 'end'], 1])
+})
+
+test('an iterable that throws as it is opened is no unhandled rejection, however the command ends', async () => {
+  const mine = new Error('mine')
+  const stdin = {
+    [Symbol.asyncIterator]() {
+      throw mine
+    },
+  }
+  const { session } = await start({ 'process.result': () => failure('CANCELLED'), exec: () => failure('CANCELLED') })
+  const unhandled = []
+  const listener = error => unhandled.push(error)
+  process.on('unhandledRejection', listener)
+  for (const method of ['execStream', 'spawn']) {
+    await assert.rejects(all(await session[method]({ command: 'x', stdin })), error => error === mine)
+  }
+  await assert.rejects(session.exec({ command: 'x', stdin }), error => error === mine)
+  await assert.rejects(session.writeFileStream('f', stdin), error => error === mine)
+  await new Promise(setImmediate)
+  process.off('unhandledRejection', listener)
+  assert.deepEqual(unhandled, [])
+})
+
+test('what an operation that does not begin was given to read is closed', async () => {
+  const refused = () => failure('LIMIT')
+  const { session, api } = await start({ start: refused, writeFileStream: refused, putArchiveStream: refused })
+  const client = api.createMemoryDockerClient()
+  const signal = AbortSignal.abort()
+  for (const [code, use] of [
+    ['LIMIT', stdin => session.execStream({ command: 'x', stdin })],
+    ['LIMIT', stdin => session.spawn({ command: 'x', stdin })],
+    ['LIMIT', contents => session.writeFileStream('f', contents)],
+    ['LIMIT', tar => client.putArchive('c1', '/w', tar)],
+    ['CANCELLED', stdin => session.exec({ command: 'x', stdin, signal })],
+    ['CANCELLED', stdin => session.execStream({ command: 'x', stdin, signal })],
+    ['CANCELLED', stdin => session.spawn({ command: 'x', stdin, signal })],
+    ['CANCELLED', contents => session.writeFileStream('f', contents, { signal })],
+  ]) {
+    const file = createReadStream(new URL(import.meta.url))
+    await assert.rejects(use(file), { code })
+    assert.equal(file.destroyed, true, String(use))
+    const source = giving({ done: true })
+    await assert.rejects(use(source), { code })
+    assert.equal(source.left, 1, String(use))
+  }
+})
+
+/** An iterable whose iterator's `next` gives this, and whether it was left. */
+const giving = step => {
+  const source = { left: 0 }
+  source[Symbol.asyncIterator] = () => ({ next: async () => step, return: async () => void source.left++ })
+  return source
+}
+
+test('an iterator whose next gives no object is refused with what it gave, and left', async () => {
+  const steps = [
+    [undefined, 'undefined'],
+    [null, 'null'],
+    [0, '0'],
+    ['secret', 'a string of 6 characters'],
+    [Symbol('s'), 'a symbol'],
+  ]
+  for (const [step, described] of steps) {
+    const refused = async (name, call) => {
+      const source = giving(step)
+      const message = `The result of next() of the iterator of ${name} was ${described}; it must be an object with done and value.`
+      await assert.rejects(call(source), { name: 'SandboxError', code: 'CONFIG_INVALID', message })
+      assert.equal(source.left, 1, name)
+    }
+    let stop
+    const stopped = new Promise(resolve => (stop = () => resolve(null)))
+    const { session, api } = await start({
+      exec: (_json, _bytes, _pipe, token) =>
+        new Promise(resolve => token.listeners.push(() => resolve(failure('CANCELLED')))),
+      'process.next': () => stopped,
+      'process.result': () => stopped.then(() => failure('CANCELLED')),
+      'process.stop': () => (stop(), stopped),
+    })
+    const client = api.createMemoryDockerClient()
+    await refused('exec stdin', stdin => session.exec({ command: 'x', stdin }))
+    await refused('execStream stdin', async stdin => await all(await session.execStream({ command: 'x', stdin })))
+    await refused('spawn stdin', async stdin => (await session.spawn({ command: 'x', stdin })).result)
+    await refused('the contents for writeFileStream', contents => session.writeFileStream('f', contents))
+    await refused('the archive', tar => client.putArchive('c1', '/w', tar))
+  }
+})
+
+test('what is no iterator is refused, whatever it is', async () => {
+  const { session } = await start()
+  for (const [made, message] of [
+    [undefined, /^The iterator of the contents for writeFileStream was undefined; it must be an object with/],
+    [{}, /^next of the iterator of the contents for writeFileStream was undefined; it must be a method/],
+  ]) {
+    for (const key of [Symbol.asyncIterator, Symbol.iterator]) {
+      const contents = { [key]: () => made }
+      await assert.rejects(session.writeFileStream('f', contents), { code: 'CONFIG_INVALID', message })
+    }
+  }
+})
+
+test('an iterable that is not async may give promises, and ends with a step that has no more than done', async () => {
+  const { session } = await start()
+  const pieces = [Promise.resolve(new Uint8Array(1)), new Uint8Array(2)]
+  assert.equal((await session.writeFileStream('f', pieces)).size, 3)
+  const done = { [Symbol.iterator]: () => ({ next: () => ({ done: true }) }) }
+  assert.equal((await session.writeFileStream('f', done)).size, 0)
 })
 
 test('an iterable that throws is what the caller of exec gets; one that the command outlives is left', async () => {

@@ -61,6 +61,7 @@ async function withSignal(binding, handle, value, what, call) {
  * @property {CancelToken | undefined} token for the native call; none without a signal
  * @property {(error: any) => any} explained the error, with the signal's reason where that was the cause
  * @property {() => void} forget ends the listening
+ * @property {boolean} isLasting it goes on when the handle is collected
  */
 
 /**
@@ -71,20 +72,72 @@ async function withSignal(binding, handle, value, what, call) {
  * @returns {Heard}
  */
 function hear(binding, value, what) {
-  const signal = checkSignal(value, 'signal')
-  if (!signal) return { token: undefined, explained: error => error, forget: () => undefined }
-  if (signal.aborted) {
-    throw new SandboxError('CANCELLED', `${what} was cancelled before it began.`, { cause: signal.reason })
-  }
+  const signal = checkUnaborted(value, what)
+  if (!signal) return DEAF
   const token = new binding.CancelToken()
-  return {
-    token,
-    explained(error) {
-      if (error instanceof SandboxError && error.code === 'CANCELLED' && signal.aborted) error.cause = signal.reason
-      return error
-    },
-    forget: listen(signal, token),
+  return { token, forget: listen(signal, token), explained: explainedBy(signal), isLasting: false }
+}
+
+/**
+ * As `hear`, for what goes on when nobody has its handle any more. Of its end nobody may ever be told, since a native call
+ * that waits for it would keep the event loop alive; so all that has the same signal shares one token, which costs no more
+ * however much of that is never forgotten.
+ * @param {NativeBinding} binding
+ * @param {unknown} value the caller's signal, unchecked
+ * @param {string} what for messages: what is cancelled
+ * @returns {Heard}
+ */
+function hearLasting(binding, value, what) {
+  const signal = checkUnaborted(value, what)
+  if (!signal) return DEAF
+  const found = shared.get(signal) ?? share(signal, new binding.CancelToken())
+  found.users++
+  let isForgotten = false
+  const forget = () => {
+    if (isForgotten) return
+    isForgotten = true
+    if (--found.users > 0) return
+    shared.delete(signal)
+    found.forget()
   }
+  return { token: found.token, forget, explained: explainedBy(signal), isLasting: true }
+}
+
+/** @typedef {{ token: CancelToken, forget: () => void, users: number }} Shared */
+
+/** @type {WeakMap<object, Shared>} */
+const shared = new WeakMap()
+
+/**
+ * @param {AbortSignal} signal
+ * @param {CancelToken} token
+ */
+function share(signal, token) {
+  const made = { token, forget: listen(signal, token), users: 0 }
+  shared.set(signal, made)
+  return made
+}
+
+/**
+ * Without a signal.
+ * @type {Heard}
+ */
+const DEAF = { token: undefined, explained: error => error, forget: () => undefined, isLasting: true }
+
+/**
+ * @param {unknown} value the caller's signal, unchecked
+ * @param {string} what
+ */
+function checkUnaborted(value, what) {
+  const signal = checkSignal(value, 'signal')
+  if (!signal?.aborted) return signal
+  throw new SandboxError('CANCELLED', `${what} was cancelled before it began.`, { cause: signal.reason })
+}
+
+/** @param {AbortSignal} signal @returns {Heard['explained']} */
+const explainedBy = signal => error => {
+  if (error instanceof SandboxError && error.code === 'CANCELLED' && signal.aborted) error.cause = signal.reason
+  return error
 }
 
 /**
@@ -131,4 +184,4 @@ function forgetting(reference, token) {
   }
 }
 
-module.exports = { checkSignal, hear, withSignal }
+module.exports = { checkSignal, hear, hearLasting, withSignal }

@@ -4,6 +4,10 @@
 const { settle, unwrap } = require('./errors.cjs')
 const { invalid } = require('./describe.cjs')
 const { bytesOf, isBytes } = require('./bytes.cjs')
+const { readingOf } = require('./source.cjs')
+const { turns } = require('./turns.cjs')
+
+/** @typedef {import('./native.cjs').ArchiveUpload} ArchiveUpload */
 
 /**
  * An iterable, async or not, of pieces of an archive; the archive itself as bytes or text is none.
@@ -22,12 +26,20 @@ function isStream(value) {
 
 /**
  * Sends an archive piece by piece; the next piece is asked for when the engine took the one before.
- * @param {import('./native.cjs').ArchiveUpload} sink
- * @param {AsyncIterable<unknown> | Iterable<unknown>} source
+ * @param {() => ArchiveUpload | import('./native.cjs').Failure} begin
+ * @param {AsyncIterable<unknown> | Iterable<unknown>} iterable
  */
-async function upload(sink, source) {
+const upload = (begin, iterable) => readingOf(iterable, 'the archive', async source => sendAll(unwrap(begin), source))
+
+/**
+ * @param {ArchiveUpload} sink
+ * @param {import('./source.cjs').Source} source
+ */
+async function sendAll(sink, source) {
   try {
-    for await (const piece of source) {
+    for (;;) {
+      const { done, value: piece } = await source.next()
+      if (done) break
       if (!isBytes(piece)) throw invalid('A piece of the archive', piece, 'a Uint8Array')
       const bytes = bytesOf(piece, 'A piece of the archive')
       if (bytes.length > 0 && !unwrap(() => sink.push(bytes))) await settle(sink, () => sink.room())
@@ -41,8 +53,8 @@ async function upload(sink, source) {
 }
 
 /**
- * An archive as an async iterable, to be read once. The transfer starts with the first `next`; leaving the loop early
- * ends it, also while a piece is awaited.
+ * An archive as an async iterable, to be read once. The transfer starts with the first `next`; each gives the piece behind
+ * that of the one before, awaited or not. Leaving the loop early ends it, also while a piece is awaited.
  * @param {() => import('./native.cjs').ArchiveDownload | import('./native.cjs').Failure} open
  * @returns {AsyncIterableIterator<Uint8Array>}
  */
@@ -50,25 +62,27 @@ function download(open) {
   /** @type {import('./native.cjs').ArchiveDownload | undefined} */
   let source
   let done = false
+  const inTurn = turns()
   const end = () => {
     done = true
     source?.cancel()
     source = undefined
     return { value: undefined, done: /** @type {const} */ (true) }
   }
+  const read = async () => {
+    if (done) return end()
+    try {
+      source ??= unwrap(open)
+      const from = source
+      const value = await settle(from, () => from.next())
+      return done || value === null ? end() : { value, done: /** @type {const} */ (false) }
+    } catch (error) {
+      end()
+      throw error
+    }
+  }
   return {
-    async next() {
-      if (done) return end()
-      try {
-        source ??= unwrap(open)
-        const from = source
-        const value = await settle(from, () => from.next())
-        return done || value === null ? end() : { value, done: false }
-      } catch (error) {
-        end()
-        throw error
-      }
-    },
+    next: () => (done ? read() : inTurn(read)),
     async return() {
       return end()
     },

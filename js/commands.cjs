@@ -3,17 +3,19 @@
 
 const { SandboxError, settle } = require('./errors.cjs')
 const { invalid, quote } = require('./describe.cjs')
-const { hear, withSignal } = require('./abort.cjs')
+const { hear, hearLasting, withSignal } = require('./abort.cjs')
 const { copyBytes } = require('./bytes.cjs')
 const { isStream } = require('./archive-stream.cjs')
 const { encodeStrictly } = require('./encode.cjs')
 const { keeping } = require('./lifetimes.cjs')
 const { nonEmptyString, optionalNumber, path: checkPath, strings } = require('./arguments.cjs')
 const { createProcess, createStream, endingOf } = require('./process.cjs')
+const { readingOf, sourceOf } = require('./source.cjs')
 const { feed } = require('./streams.cjs')
 
 /** @typedef {import('./native.cjs').NativeBinding} NativeBinding */
 /** @typedef {import('./native.cjs').SessionHandle} SessionHandle */
+/** @typedef {import('./source.cjs').Source} Source */
 
 /** The options of every command. */
 const COMMAND_OPTIONS = ['command', 'args', 'cwd', 'env', 'stdin', 'timeoutMs', 'signal']
@@ -29,7 +31,9 @@ function commands(binding, handle) {
     async exec(request) {
       const { json, what, bytes, source } = readCommand(request, 'exec')
       const result = source
-        ? await fedExec(binding, handle, { json, what, source, signal: request.signal })
+        ? await readingOf(source, 'exec stdin', source =>
+            fedExec(binding, handle, { json, what, source, signal: request.signal }),
+          )
         : await withSignal(binding, handle, request.signal, what, token => handle.exec(json, bytes, undefined, token))
       const { stdout, stderr, truncated } = result
       return { ...endingOf(result), stdout, stderr, truncated }
@@ -53,7 +57,7 @@ function commands(binding, handle) {
  * Runs a command to its end with an iterable as its input.
  * @param {NativeBinding} binding
  * @param {SessionHandle} handle
- * @param {{ json: string, what: string, source: AsyncIterable<unknown> | Iterable<unknown>, signal: unknown }} command
+ * @param {{ json: string, what: string, source: Source, signal: unknown }} command
  */
 async function fedExec(binding, handle, { json, what, source, signal }) {
   const heard = hear(binding, signal, what)
@@ -82,9 +86,24 @@ async function fedExec(binding, handle, { json, what, source, signal }) {
  * @param {'execStream' | 'spawn'} method
  */
 async function start(binding, handle, request, method) {
-  const background = method === 'spawn'
-  const { json, what, bytes, source } = readCommand(request, method)
-  const heard = hear(binding, request.signal, what)
+  const { source: stdin, ...command } = readCommand(request, method)
+  const source = stdin && sourceOf(stdin, `${method} stdin`)
+  try {
+    return await startFed(binding, handle, request, { ...command, source, background: method === 'spawn' })
+  } catch (error) {
+    source?.leave()
+    throw error
+  }
+}
+
+/**
+ * @param {NativeBinding} binding
+ * @param {SessionHandle} handle
+ * @param {Record<string, unknown>} request
+ * @param {Omit<ReturnType<typeof readCommand>, 'source'> & { source: Source | undefined, background: boolean }} command
+ */
+async function startFed(binding, handle, request, { json, what, bytes, source, background }) {
+  const heard = (background ? hearLasting : hear)(binding, request.signal, what)
   const isOpen = background && request.stdin === undefined
   const pipe = source || isOpen ? keeping(new binding.InputPipe(), handle) : undefined
   try {

@@ -94,11 +94,7 @@ function archives(handle) {
     async putArchive(container, path, tar) {
       const name = id(container)
       const where = containerPath(path)
-      if (isStream(tar))
-        return await upload(
-          unwrap(() => handle.putArchiveStream(name, where)),
-          tar,
-        )
+      if (isStream(tar)) return await upload(() => handle.putArchiveStream(name, where), tar)
       if (!isBytes(tar)) throw invalid('The archive', tar, 'a Uint8Array or an async iterable of them')
       const bytes = copyBytes(tar, 'The archive')
       await settle(handle, () => handle.putArchive(name, where, bytes))

@@ -8,6 +8,7 @@ const { download, isStream } = require('./archive-stream.cjs')
 const { bytesOf } = require('./bytes.cjs')
 const { encodeStrictly } = require('./encode.cjs')
 const { RESULT, answer, argumentsOf, dispatcher, theirs } = require('./own-calls.cjs')
+const { sourceOf } = require('./source.cjs')
 
 /** @typedef {import('./own-calls.cjs').Side} Side */
 /** @typedef {import('./own-calls.cjs').Methods} Methods */
@@ -56,23 +57,22 @@ function snapshotMethods() {
   /**
    * Each is held until the native part says that nobody reads it any more, which it always does: a tar may have a file to
    * close.
-   * @type {Map<number, AsyncGenerator<unknown>>}
+   * @type {Map<number, import('./source.cjs').Source>}
    */
   const tars = new Map()
   /** @param {number} stream */
   const close = stream => {
     const tar = tars.get(stream)
     tars.delete(stream)
-    // How a tar that nobody reads any more ends is nobody's business; its error would end the process.
-    tar?.return(undefined).catch(() => undefined)
+    tar?.leave()
   }
   return {
     async load(store, call) {
       const [key] = argumentsOf(call)
       const found = (await theirs(() => store.load(key))) ?? null
       if (found === null) return void answer(call, null)
-      const { meta, tar } = checkSnapshot(found)
-      tars.set(call.stream(), piecesOf(tar))
+      const { meta, tar } = readSnapshot(found)
+      tars.set(call.stream(), tar)
       if (!call.answer(meta)) close(call.stream())
     },
     async next(_store, call) {
@@ -122,20 +122,18 @@ function checkBoolean(value) {
 }
 
 /** @param {unknown} found */
-function checkSnapshot(found) {
+function readSnapshot(found) {
   if (typeof found !== 'object' || found === null) throw invalid(RESULT, found, 'an object with meta and tar')
-  const meta = encodeStrictly(read(found, 'meta', `${RESULT}.meta`), `${RESULT}.meta`)
   const tar = read(found, 'tar', `${RESULT}.tar`)
-  if (!isStream(tar)) throw invalid(`${RESULT}.tar`, tar, 'an async iterable of Uint8Array')
-  return { meta, tar }
-}
-
-/**
- * One iterator over any iterable; when it is told to return, so is theirs.
- * @param {AsyncIterable<unknown> | Iterable<unknown>} tar
- */
-async function* piecesOf(tar) {
-  yield* tar
+  const source = isStream(tar) ? sourceOf(tar, 'the tar') : undefined
+  try {
+    const meta = encodeStrictly(read(found, 'meta', `${RESULT}.meta`), `${RESULT}.meta`)
+    if (!source) throw invalid(`${RESULT}.tar`, tar, 'an async iterable of Uint8Array')
+    return { meta, tar: source }
+  } catch (error) {
+    source?.leave()
+    throw error
+  }
 }
 
 module.exports = { leaseStoreDispatch, snapshotStoreDispatch }

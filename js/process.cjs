@@ -3,6 +3,7 @@
 
 const { SandboxError, settle } = require('./errors.cjs')
 const { copyBytes } = require('./bytes.cjs')
+const { turns } = require('./turns.cjs')
 
 /** @typedef {import('./native.cjs').ProcessHandle} ProcessHandle */
 /** @typedef {import('./native.cjs').InputPipe} InputPipe */
@@ -14,7 +15,10 @@ const { copyBytes } = require('./bytes.cjs')
 /** Handles whose end somebody waits for: without another reference they would be collected, and their commands killed. */
 const awaited = new Set()
 
-/** A handle that nobody has any more, neither by its stream nor by an iterator or result of it, needs its signal no more. */
+/**
+ * A handle that nobody has any more, neither by its stream nor by an iterator or result of it, needs its signal no more: its
+ * command is killed. One in the background goes on, and its signal with it.
+ */
 const forgotten = new FinalizationRegistry(forget => /** @type {() => void} */ (forget)())
 
 /**
@@ -43,7 +47,7 @@ function iterate(target, native, heard, shape, fault = {}) {
     },
   }
   Object.defineProperty(target, Symbol.asyncIterator, { value: () => iterator })
-  forgotten.register(native, heard.forget)
+  if (!heard.isLasting) forgotten.register(native, heard.forget)
   return /** @type {T & AsyncIterable<Item>} */ (target)
 }
 
@@ -121,6 +125,7 @@ async function resultOf(native, heard, fault) {
   } catch (error) {
     throw 'error' in fault ? fault.error : heard.explained(error)
   } finally {
+    heard.forget()
     awaited.delete(native)
   }
 }
@@ -133,17 +138,19 @@ async function resultOf(native, heard, fault) {
  * @param {InputPipe | undefined} pipe
  */
 function createProcess(native, heard, fault, pipe) {
+  const inTurn = turns()
   return Object.defineProperties(createStream(native, heard, fault), {
     write: method(async data => {
       const bytes = copyBytes(data, 'write data')
       if (!pipe) throw given()
-      await settle(pipe, () => pipe.write(bytes))
+      await settle(pipe, () => inTurn(() => pipe.write(bytes)))
     }),
     end: method(async () => {
-      if (pipe) await settle(pipe, () => pipe.end())
+      if (pipe) await settle(pipe, () => inTurn(() => pipe.end()))
     }),
     kill: method(async () => {
       await settle(native, () => native.stop())
+      heard.forget()
     }),
   })
 }

@@ -115,10 +115,7 @@ function snapshotStore(handle) {
       const name = checkKey(key)
       const json = encodeStrictly(meta, 'The meta data of the snapshot')
       if (!isStream(tar)) throw invalid('The tar', tar, 'an async iterable of Uint8Array')
-      await upload(
-        unwrap(() => handle.save(name, json)),
-        tar,
-      )
+      await upload(() => handle.save(name, json), tar)
     },
     /** @param {unknown} key */
     async remove(key) {

@@ -9,9 +9,11 @@ const { isStream } = require('./archive-stream.cjs')
 const { optionalNumber, path: checkPath } = require('./arguments.cjs')
 const { keeping } = require('./lifetimes.cjs')
 const { iterate } = require('./process.cjs')
+const { readingOf } = require('./source.cjs')
 
 /** @typedef {import('./native.cjs').NativeBinding} NativeBinding */
 /** @typedef {import('./native.cjs').SessionHandle} SessionHandle */
+/** @typedef {import('./source.cjs').Source} Source */
 
 /**
  * A file as an async iterable, to be read once.
@@ -49,11 +51,23 @@ async function writeFileStream(binding, handle, given, contents, { mode, signal 
   if (!isStream(contents)) {
     throw invalid('The contents for writeFileStream', contents, 'an async iterable of Uint8Array')
   }
+  return await readingOf(contents, 'the contents for writeFileStream', source =>
+    write(binding, handle, path, { bits, source, signal }),
+  )
+}
+
+/**
+ * @param {NativeBinding} binding
+ * @param {SessionHandle} handle
+ * @param {string} path
+ * @param {{ bits: number | undefined, source: Source, signal: unknown }} file
+ */
+async function write(binding, handle, path, { bits, source, signal }) {
   const heard = hear(binding, signal, `Writing ${quote(path)}`)
   const token = heard.token ?? new binding.CancelToken()
   try {
     const upload = unwrap(() => handle.writeFileStream(path, bits, token))
-    const size = await send(keeping(upload.contents, handle), contents, token)
+    const size = await send(keeping(upload.contents, handle), source, token)
     return { path: upload.path, size }
   } catch (error) {
     throw heard.explained(error)
@@ -65,7 +79,7 @@ async function writeFileStream(binding, handle, given, contents, { mode, signal 
 /**
  * Sends all pieces; resolves to their size when the file is in its place.
  * @param {import('./native.cjs').ArchiveUpload} sink
- * @param {AsyncIterable<unknown> | Iterable<unknown>} source
+ * @param {Source} source
  * @param {import('./native.cjs').CancelToken} token
  */
 async function send(sink, source, token) {
@@ -96,7 +110,7 @@ async function send(sink, source, token) {
  * Feeds a command's standard input from the application's iterable, and ends it. An error of the iterable's own is thrown;
  * that the command has ended or does not read any more is none.
  * @param {import('./native.cjs').InputPipe} pipe
- * @param {AsyncIterable<unknown> | Iterable<unknown>} source
+ * @param {Source} source
  * @param {Promise<unknown>} ended settles when the command has ended
  */
 async function feed(pipe, source, ended) {
@@ -115,16 +129,18 @@ async function feed(pipe, source, ended) {
   }
 }
 
+/** What is awaited besides the next step has settled first. */
+const OVER = Symbol('over')
+
 /**
  * Takes the pieces of an iterable one after another, each once `write` took the one before. Leaves it, as a loop would,
  * when `over` settles first, also while the next piece is awaited.
- * @param {AsyncIterable<unknown> | Iterable<unknown>} source
+ * @param {Source} source
  * @param {(piece: unknown) => Promise<void>} write
  * @param {Promise<unknown>} over
  * @returns {Promise<boolean>} true at the end of the iterable
  */
 async function pull(source, write, over) {
-  const iterator = iteratorOf(source)
   // One listener on `over` for all pieces: one for each would be kept until it settles.
   let isOver = false
   let wake = () => {}
@@ -132,48 +148,22 @@ async function pull(source, write, over) {
     isOver = true
     wake()
   }
+  // Before anything of the application's runs, which may throw, or end what this waits for.
   over.then(stop, stop)
-  for (;;) {
-    /** @type {IteratorResult<unknown> | undefined} */
-    const step = await new Promise((resolve, reject) => {
-      if (isOver) return resolve(undefined)
-      wake = () => resolve(undefined)
-      Promise.resolve(iterator.next()).then(resolve, reject)
-    })
-    if (step?.done) return true
-    if (step === undefined) {
-      leave(iterator)
-      return false
-    }
-    try {
-      await write(step.value)
-    } catch (error) {
-      leave(iterator)
-      throw error
-    }
-  }
-}
-
-/**
- * @param {any} source
- * @returns {AsyncIterator<unknown>}
- */
-function iteratorOf(source) {
-  if (typeof source[Symbol.asyncIterator] === 'function') return source[Symbol.asyncIterator]()
-  return (async function* () {
-    yield* source
-  })()
-}
-
-/**
- * Tells an iterator that nobody wants more. It may take its time, or fail: nothing depends on it any more.
- * @param {AsyncIterator<unknown>} iterator
- */
-function leave(iterator) {
   try {
-    Promise.resolve(iterator.return?.()).catch(() => undefined)
-  } catch {
-    // As above.
+    for (;;) {
+      /** @type {Awaited<ReturnType<Source['next']>> | typeof OVER} */
+      const step = await new Promise((resolve, reject) => {
+        if (isOver) return resolve(OVER)
+        wake = () => resolve(OVER)
+        source.next().then(resolve, reject)
+      })
+      if (step === OVER) return false
+      if (step.done) return true
+      await write(step.value)
+    }
+  } finally {
+    source.leave()
   }
 }
 

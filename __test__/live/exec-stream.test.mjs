@@ -1,5 +1,6 @@
 // Commands whose output is read while they run, over both transports.
 import assert from 'node:assert/strict'
+import { createReadStream } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { memoryHeld } from '../support/garbage.mjs'
 import { codeOf, eventually, failureOf } from '../support/live.mjs'
@@ -156,6 +157,47 @@ both('input that throws kills the command, and is what the caller gets', {}, asy
   assert.equal((await failureOf(stream.result)).message, 'mine')
   assert.deepEqual(await runningIn(session), [])
 })
+
+both(
+  'input that throws as it is opened is what the caller gets, whatever else ends the command then',
+  {},
+  async session => {
+    const unhandled = []
+    const listener = error => unhandled.push(error)
+    process.on('unhandledRejection', listener)
+    const mine = new RangeError('mine')
+    const controller = new AbortController()
+    const failing = end => ({
+      [Symbol.asyncIterator]() {
+        end()
+        throw mine
+      },
+    })
+    for (const [method, end, signal] of [
+      ['execStream', () => undefined],
+      ['spawn', () => controller.abort(), controller.signal],
+      ['execStream', () => void session.release({ status: 'completed' })],
+    ]) {
+      const stream = await session[method]({ command: 'cat', stdin: failing(end), signal })
+      assert.equal(await failureOf(collect(stream)), mine)
+      assert.equal(await failureOf(stream.result), mine)
+    }
+    process.off('unhandledRejection', listener)
+    assert.deepEqual(unhandled, [])
+  },
+)
+
+both(
+  'input from a file that is not there is what the caller gets, though nothing was read of it yet',
+  {},
+  async session => {
+    for (const method of ['exec', 'execStream', 'spawn']) {
+      const stdin = createReadStream('/no/such/file')
+      const run = async () => await collect(await session[method]({ command: 'cat', stdin }))
+      assert.equal(await codeOf(run()), 'ENOENT')
+    }
+  },
+)
 
 both('a loop that ends early ends the command with all that it started', {}, async session => {
   const script = '(setsid sh -c "sleep 100; :" marker-child &); while :; do echo x; done'

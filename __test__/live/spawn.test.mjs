@@ -1,7 +1,8 @@
 // Processes in the background, over both transports.
 import assert from 'node:assert/strict'
-import { codeOf, failureOf } from '../support/live.mjs'
-import { collect, ended, isRunning, lab, lineOf, onBothTransports, runningIn, shell } from '../support/streams.mjs'
+import { collectAll } from '../support/garbage.mjs'
+import { codeOf, eventually, failureOf } from '../support/live.mjs'
+import { collect, ended, isRunning, lab, lineOf, MIB, onBothTransports, runningIn, shell } from '../support/streams.mjs'
 
 const labour = lab()
 const both = (title, options, use) => onBothTransports(labour, title, options, use)
@@ -24,6 +25,41 @@ both('a conversation: write, read, write, end', {}, async session => {
   assert.deepEqual(await pieces.next(), { value: undefined, done: true })
   assert.deepEqual(await endOf(process), ended(5))
   assert.equal(await codeOf(process.write('x')), 'RELEASED')
+})
+
+both('writes that nobody awaits keep their order, and the end comes behind them', {}, async session => {
+  const words = Array.from({ length: 50 }, (_, n) => `${n}\n`)
+  for (let time = 0; time < 4; time++) {
+    const process = await session.spawn({ command: 'cat' })
+    // One buffer for all of them: each write has a copy of what was in it.
+    const buffer = new Uint8Array(3)
+    const written = words.map(word => {
+      const { written: length } = new TextEncoder().encodeInto(word, buffer)
+      return process.write(buffer.subarray(0, length))
+    })
+    const ended = process.end()
+    const late = codeOf(process.write('late'))
+    buffer.fill(0)
+    assert.equal((await collect(process)).stdout.toString(), words.join(''))
+    await Promise.all([...written, ended])
+    assert.equal(await late, 'RELEASED')
+  }
+})
+
+both('writes that wait for a process that does not read settle when it is killed', {}, async session => {
+  const process = await session.spawn(shell('sleep 100; :'))
+  const order = []
+  const note = (name, call) =>
+    call.then(
+      () => order.push(`${name} taken`),
+      error => order.push(`${name} ${error.code}`),
+    )
+  const settling = [1, 2, 3, 4, 5].map(n => note(n, process.write(new Uint8Array(4 * MIB))))
+  settling.push(note('end', process.end()))
+  await process.kill()
+  await Promise.all(settling)
+  // Of the first ones some may have been on their way.
+  assert.deepEqual(order.slice(-3), ['4 RELEASED', '5 RELEASED', 'end taken'])
 })
 
 both('a write to a process that has ended is refused', {}, async session => {
@@ -52,6 +88,21 @@ both('kill ends it with all that it started; what it said stays', {}, async sess
   assert.deepEqual(await endOf(process), KILLED)
   assert.deepEqual(await pieces.next(), { value: undefined, done: true })
   assert.deepEqual(await runningIn(session), [])
+})
+
+both('its signal ends it when nobody has it any more, and nothing else does', {}, async session => {
+  const controller = new AbortController()
+  const spawn = async (marker, more) => void (await session.spawn({ ...shell('sleep 100; :', marker), ...more }))
+  await spawn('marker-open', { signal: controller.signal })
+  await spawn('marker-given', { signal: controller.signal, stdin: 'x' })
+  await spawn('marker-deaf')
+  await collectAll()
+  await isRunning(session, 'marker-open', 'marker-given', 'marker-deaf')
+  controller.abort()
+  await eventually('the two are gone', async () =>
+    (await runningIn(session)).every(line => line.includes('marker-deaf')),
+  )
+  assert.notDeepEqual(await runningIn(session), [])
 })
 
 both('only timeoutMs limits it', { limits: { commandTimeoutMs: 500 } }, async session => {
