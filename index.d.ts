@@ -201,7 +201,7 @@ export interface LimitOptions {
   maxWorkspaceBytes?: number
   /**
    * Commands of one run at the same time, at most 1,024; others wait. Default one for every 8 of `pids`, at most 8. With the
-   * resident transport no more than 40 run at once, whatever is given.
+   * resident transport no more than 61 run at once, whatever is given.
    */
   maxConcurrentProcesses?: number
 }

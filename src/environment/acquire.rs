@@ -46,7 +46,8 @@ pub async fn acquire(core: &Arc<Core>, request: &AcquireRequest, caller: &Cancel
   let begun = Instant::now();
   let _under_way = core.beats.token();
   let either = core.closed.child();
-  match caller.pass_on(&either, acquire_run(core, request, &either)).await {
+  // Boxed, as its longest parts are: a thread's stack holds what is polled, the whole way down to the engine's socket.
+  match caller.pass_on(&either, Box::pin(acquire_run(core, request, &either))).await {
     Err(error) if error.is_cancelled() && !caller.is_cancelled() => {
       Err(core.check_open().err().unwrap_or(error))
     }
@@ -69,15 +70,15 @@ async fn acquire_run(core: &Arc<Core>, request: &AcquireRequest, cancel: &Cancel
   let found = core.leases.load(&key).await?;
   let run = Run { key: &key, id: &request.run_id };
   match found {
-    None => start(core, run, cancel).await,
+    None => Box::pin(start(core, run, cancel)).await,
     Some(record) if status::is_terminal(&record.status) => {
       check_same(core, &record)?;
       let record = free(core, record, cancel).await?;
       // A release that did not get to its end.
-      claim_and_remove(core, record).await?;
-      start(core, run, cancel).await
+      Box::pin(claim_and_remove(core, record)).await?;
+      Box::pin(start(core, run, cancel)).await
     }
-    Some(record) => resume(core, record, cancel).await,
+    Some(record) => Box::pin(resume(core, record, cancel)).await,
   }
 }
 
@@ -151,7 +152,7 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
       let run = record.run_id.clone();
       let Some(record) = silence::again(core, record).await? else { return Err(held(&run)) };
       tell_lost(core, &record, format!("it {why}"));
-      return restore(core, record, why, cancel).await;
+      return Box::pin(restore(core, record, why, cancel)).await;
     }
   };
   cancel.check(WHAT)?;
@@ -168,7 +169,7 @@ async fn resume(core: &Arc<Core>, record: LeaseRecord, cancel: &Cancel) -> Resul
       tell_lost(core, &record, error.message().to_owned());
       // The restore takes the run over by itself; should it fail before that, the next acquire need not wait for us.
       give_up(core, record.clone()).await;
-      restore(core, record, "does not answer", cancel).await
+      Box::pin(restore(core, record, "does not answer", cancel)).await
     }
     Err(error) => {
       give_up(core, record).await;

@@ -82,7 +82,7 @@ pub async fn create_container(
   core.check_enforcement().await?;
   let image = core.image(cancel).await?;
   let attempt = Attempt { core, run: Some(run), claim, image: &image, cancel };
-  let made = attempt.make_any().await?;
+  let made = Box::pin(attempt.make_any()).await?;
   attempt.fill(made, contents).await
 }
 

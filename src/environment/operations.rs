@@ -80,7 +80,7 @@ impl Session {
       .operate(caller, |cancel| {
         let path = path.clone();
         async move {
-          let _turn = self.file_turn(&cancel).await?;
+          let _place = self.places().take_for_file(&cancel).await?;
           self.sandbox().read_file(&path, offset, limit, &cancel).await
         }
       })
@@ -120,7 +120,7 @@ impl Session {
       .operate(caller, |cancel| {
         let path = path.clone();
         async move {
-          let _turn = self.file_turn(&cancel).await?;
+          let _place = self.places().take_for_file(&cancel).await?;
           let _change = self.begin_change(By::Write).await?;
           self.sandbox().write_file(&path, contents, mode, &cancel).await
         }
@@ -156,7 +156,7 @@ impl Session {
       .operate(caller, |cancel| {
         let path = path.clone();
         async move {
-          let _turn = self.file_turn(&cancel).await?;
+          let _place = self.places().take_for_file(&cancel).await?;
           self.sandbox().list(&path, depth, limit, &cancel).await
         }
       })

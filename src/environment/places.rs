@@ -1,4 +1,5 @@
-//! The places of commands that run at the same time, `limits.maxConcurrentProcesses`.
+//! The places of what goes on in a session at the same time: commands, `limits.maxConcurrentProcesses` of them, and
+//! operations on files.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,9 +7,13 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::cancel::Cancel;
 use crate::error::{Result, fail};
+use crate::sandbox::Capabilities;
 
 /// All places of a session.
 pub struct Places {
+  /// As many as the transport takes of both, of which neither can have all.
+  operations: Semaphore,
+  files: Semaphore,
   free: Semaphore,
   all: u32,
   /// Those of processes that run until somebody ends them.
@@ -19,7 +24,7 @@ pub struct Places {
 
 /// One place, free again when this goes.
 pub struct Place<'a> {
-  _permit: SemaphorePermit<'a>,
+  _permits: [SemaphorePermit<'a>; 2],
   background: Option<&'a AtomicU32>,
 }
 
@@ -32,42 +37,51 @@ impl Drop for Place<'_> {
 }
 
 impl Places {
-  /// So many.
-  pub fn new(all: u32) -> Self {
-    Self { free: Semaphore::new(all as usize), all, background: AtomicU32::new(0), more: Notify::new() }
+  /// For so many commands, or as many as the transport takes.
+  pub fn new(commands: u32, capabilities: &Capabilities) -> Self {
+    let all = commands.min(capabilities.most_commands);
+    Self {
+      operations: Semaphore::new(capabilities.most_operations),
+      files: Semaphore::new(capabilities.most_file_operations),
+      free: Semaphore::new(all as usize),
+      all,
+      background: AtomicU32::new(0),
+      more: Notify::new(),
+    }
   }
 
-  /// Takes a place, for a process without a time limit where `background` is true. Waits until a command ends.
+  /// Takes a place for an operation on files that ends by itself; waits until others have ended.
+  pub async fn take_for_file(&self, cancel: &Cancel) -> Result<Place<'_>> {
+    let both = async { Ok([permit(&self.files).await?, permit(&self.operations).await?]) };
+    let permits = cancel.guard("Waiting for other operations on files", both).await?;
+    Ok(Place { _permits: permits, background: None })
+  }
+
+  /// Takes a place for a command, for a process without a time limit where `background` is true. Waits until a command ends.
   ///
   /// # Errors
   ///
   /// `LIMIT` where all places are taken by processes without a time limit, since none may ever be free.
   pub async fn take(&self, background: bool, cancel: &Cancel) -> Result<Place<'_>> {
-    let permit = match self.free.try_acquire() {
-      Ok(permit) => permit,
-      Err(_) => {
-        let free = async {
-          tokio::select! {
-            biased;
-            permit = self.free.acquire() => {
-              permit.map_err(|error| fail!(Internal, "The session's places are gone.").with_source(error))
-            }
-            () = self.taken_for_good() => Err(fail!(
-              Limit,
-              "All {} places of limits.maxConcurrentProcesses are taken by spawned processes. Kill one, or raise the limit.",
-              self.all
-            )),
-          }
-        };
-        cancel.guard("Waiting for a place among the running commands", free).await?
-      }
+    let both = async {
+      let free = tokio::select! {
+        biased;
+        free = permit(&self.free) => free?,
+        () = self.taken_for_good() => return Err(fail!(
+          Limit,
+          "All {} places of limits.maxConcurrentProcesses are taken by spawned processes. Kill one, or raise the limit.",
+          self.all
+        )),
+      };
+      Ok([free, permit(&self.operations).await?])
     };
+    let permits = cancel.guard("Waiting for a place among the running commands", both).await?;
     let background = background.then_some(&self.background);
     if let Some(background) = background {
       background.fetch_add(1, Ordering::AcqRel);
       self.more.notify_waiters();
     }
-    Ok(Place { _permit: permit, background })
+    Ok(Place { _permits: permits, background })
   }
 
   /// Waits until no place may ever be free.
@@ -85,14 +99,32 @@ impl Places {
   }
 }
 
+async fn permit(of: &Semaphore) -> Result<SemaphorePermit<'_>> {
+  of.acquire().await.map_err(|error| fail!(Internal, "The session's places are gone.").with_source(error))
+}
+
 #[cfg(test)]
 mod tests {
   use super::*;
   use crate::error::ErrorCode;
 
+  /// Places for so many commands, where the transport takes five operations, three of them commands or two on files.
+  fn places(commands: u32) -> Places {
+    let capabilities = Capabilities {
+      transport: "exec",
+      outcomes: &[],
+      race_free_paths: true,
+      commands_end: true,
+      most_operations: 5,
+      most_commands: 3,
+      most_file_operations: 2,
+    };
+    Places::new(commands, &capabilities)
+  }
+
   #[tokio::test]
   async fn a_command_waits_for_commands_and_not_for_what_may_never_end() {
-    let (places, never) = (Places::new(2), Cancel::new());
+    let (places, never) = (places(2), Cancel::new());
     let server = places.take(true, &never).await.unwrap();
     let command = places.take(false, &never).await.unwrap();
     let (next, ()) = tokio::join!(places.take(true, &never), async { drop(command) });
@@ -106,12 +138,29 @@ mod tests {
 
   #[tokio::test]
   async fn what_waits_behind_a_process_that_may_never_end_is_refused_once_that_has_the_last_place() {
-    let (places, never) = (Places::new(1), Cancel::new());
+    let (places, never) = (places(1), Cancel::new());
     let command = places.take(false, &never).await.unwrap();
     let (server, refused, ()) =
       tokio::join!(places.take(true, &never), places.take(false, &never), async { drop(command) });
     assert_eq!(refused.err().unwrap().code(), ErrorCode::Limit);
     drop(server.unwrap());
     assert!(places.take(false, &never).await.is_ok());
+  }
+
+  #[tokio::test]
+  async fn no_number_of_commands_keeps_out_files_nor_files_commands() {
+    let (places, never) = (places(100), Cancel::new());
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+      servers.push(places.take(true, &never).await.unwrap());
+    }
+    assert_eq!(places.take(false, &never).await.err().unwrap().code(), ErrorCode::Limit);
+    let mut files = Vec::new();
+    for _ in 0..2 {
+      files.push(places.take_for_file(&never).await.unwrap());
+    }
+    let (third, ()) = tokio::join!(places.take_for_file(&never), async { files.truncate(1) });
+    servers.clear();
+    assert!(third.is_ok() && places.take(false, &never).await.is_ok());
   }
 }

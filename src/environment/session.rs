@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use super::changes::{By, Change, Changes};
@@ -49,8 +49,6 @@ struct Inner {
   /// Operations under way; closed by `release`, after which none begins.
   running: TaskTracker,
   places: Places,
-  /// Turns of operations on files.
-  files: Semaphore,
   released: AtomicBool,
   /// Cancelled when the first `release` is done.
   ended: Cancel,
@@ -81,10 +79,7 @@ impl Session {
       serving: Serving::start(&core, &record, connections),
       life: core.closed.child(),
       changes: Changes::new(same, sandbox.capabilities().commands_end),
-      places: Places::new(
-        core.options.limits.max_concurrent_processes.min(sandbox.capabilities().most_commands),
-      ),
-      files: Semaphore::new(sandbox.capabilities().most_file_operations),
+      places: Places::new(core.options.limits.max_concurrent_processes, sandbox.capabilities()),
       saving: Mutex::new(()),
       ended: Cancel::new(),
       sandbox,
@@ -230,18 +225,9 @@ impl Session {
     Ok(change)
   }
 
-  /// The places of commands that run at the same time.
+  /// The places of what goes on at the same time.
   pub(super) fn places(&self) -> &Places {
     &self.0.places
-  }
-
-  /// The turn of an operation on files, over when this goes.
-  pub(super) async fn file_turn(&self, cancel: &Cancel) -> Result<SemaphorePermit<'_>> {
-    let turn = async {
-      let permit = self.0.files.acquire().await;
-      permit.map_err(|error| fail!(Internal, "The turns of the session's files are gone.").with_source(error))
-    };
-    cancel.guard("Waiting for other operations on files", turn).await
   }
 
   /// Runs one operation: refused after release or with an old fence, ended by the caller's signal and by release.

@@ -59,9 +59,11 @@ pub struct Capabilities {
   pub race_free_paths: bool,
   /// Nothing that a command started is left once it has ended.
   pub commands_end: bool,
-  /// Most commands that can run at once, whatever the environment allows.
+  /// Most operations at once but for streams and snapshots; others wait for their turn on this side.
+  pub most_operations: usize,
+  /// Of these, most commands, whatever the environment allows.
   pub most_commands: u32,
-  /// Most operations on files that are asked for at once, but for streams; others wait for their turn on this side.
+  /// And most operations on files.
   pub most_file_operations: usize,
 }
 

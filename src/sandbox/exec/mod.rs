@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 
 use super::output::{OutputWriter, ProcessEnd};
 use super::{Capabilities, Command, CommandResult, Export, FileRange, FileStream, Listing, Outcome, Sandbox};
@@ -34,6 +35,7 @@ const CAPABILITIES: Capabilities = Capabilities {
   race_free_paths: true,
   // While another command runs, one that hides from being found is not looked for.
   commands_end: false,
+  most_operations: Semaphore::MAX_PERMITS,
   most_commands: u32::MAX,
   most_file_operations: MOST_FILE_OPERATIONS,
 };
@@ -47,6 +49,7 @@ const PLAIN_CAPABILITIES: Capabilities = Capabilities {
   outcomes: &[Outcome::Exited, Outcome::TimedOut, Outcome::OutputLimit],
   race_free_paths: false,
   commands_end: true,
+  most_operations: Semaphore::MAX_PERMITS,
   most_commands: u32::MAX,
   most_file_operations: MOST_FILE_OPERATIONS,
 };

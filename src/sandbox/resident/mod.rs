@@ -36,10 +36,12 @@ use crate::workspace::path::WorkspacePath;
 const FILLING: &str = "Filling the workspace";
 const PACKING: &str = "Reading the workspace";
 
-/// Process 1 refuses more than `MAX_ACTIVE` operations at once. These are commands, files, and what is left to streams and
-/// snapshots.
-const MOST_COMMANDS: u32 = (MAX_ACTIVE * 5 / 8) as u32;
-const MOST_FILE_OPERATIONS: usize = MAX_ACTIVE / 4;
+/// Process 1 refuses more than `MAX_ACTIVE` operations at once; one is left to a snapshot.
+const MOST_OPERATIONS: usize = MAX_ACTIVE - 1;
+/// Two are left to files, however many commands there are that may never end.
+const MOST_COMMANDS: u32 = (MOST_OPERATIONS - 2) as u32;
+/// More of them at once are no sooner done.
+const MOST_FILE_OPERATIONS: usize = 16;
 
 /// Where the supervisor reads the kernel's count of kills for memory.
 const CAPABILITIES: Capabilities = Capabilities {
@@ -54,6 +56,7 @@ const CAPABILITIES: Capabilities = Capabilities {
   ],
   race_free_paths: true,
   commands_end: true,
+  most_operations: MOST_OPERATIONS,
   most_commands: MOST_COMMANDS,
   most_file_operations: MOST_FILE_OPERATIONS,
 };
