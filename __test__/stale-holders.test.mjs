@@ -174,12 +174,13 @@ function looksBefore(leaseStore, before) {
 test('a run that is being ended is refused to one that looked at its lease before', async () => {
   const world = newWorld()
   const { reached, stop, goOn } = stopPoint()
-  const snapshotStore = Object.assign(Object.create(world.snapshotStore), {
-    save: (...args) => world.snapshotStore.save(...args),
-    load: key => world.snapshotStore.load(key),
-    remove: key => stop().then(() => world.snapshotStore.remove(key)),
-  })
-  const owner = world.make({ snapshotStore })
+  const { snapshotStore } = world
+  snapshotStore.overrides.remove = async key => {
+    delete snapshotStore.overrides.remove
+    await stop()
+    return snapshotStore.remove(key)
+  }
+  const owner = world.make()
   const session = await owner.acquire({ runId: 'r' })
   await session.writeFile('f', 'kept')
   await session.snapshot()

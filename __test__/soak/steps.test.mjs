@@ -79,11 +79,6 @@ async function pooled({ host }) {
   await held(host)(randomUUID(), ['release', 'completed'], ['event', 'pooled', 1])
 }
 
-/**
- * What is done before, what the killed process does, and what the workspace may hold when the run is acquired again; `codes`
- * are those of the errors that may say why it is not, each once before it works. `options` are for the killed process and
- * whoever follows it, `alone` for the killed one only.
- */
 const NEW_RUN = {
   steps: ({ host, runId }) => host.ask('acquire', runId),
   may: [['seed']],
@@ -95,6 +90,11 @@ const END_OF_RUN = {
   // Until that is on record the run goes on.
   may: [['seed'], ['kept', 'seed']],
 }
+/**
+ * What is done before, what the killed process does, and what the workspace may hold when the run is acquired again; `codes`
+ * are those of the errors that may say why it is not, each once before it works. `options` are for the killed process and
+ * whoever follows it, `alone` for the killed one only.
+ */
 const OPERATIONS = {
   'acquire, a new run': NEW_RUN,
   'acquire, a new run on an engine that has seen none': { ...NEW_RUN, only: 'resident', before: forgetSupervisor },

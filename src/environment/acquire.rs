@@ -341,11 +341,9 @@ async fn give_up_work(core: &Core, record: LeaseRecord, why: &str, taken: u64) -
   match core.leases.save(&record, Some(fence)).await {
     Ok(true) => lost_work(&run, why, taken),
     Ok(false) => held(&run),
-    Err(error) => match core.leases.load(&record.key).await {
-      // Written all the same: the next acquire goes on from the snapshot, and somebody must have been told of the loss.
-      Ok(Some(found)) if found.token == record.token && found.fence == record.fence => {
-        lost_work(&run, why, taken).with_source(error)
-      }
+    // Written all the same: the next acquire goes on from the snapshot, and somebody must have been told of the loss.
+    Err(error) => match Claim::of(core, &record).is_held().await {
+      Ok(true) => lost_work(&run, why, taken).with_source(error),
       _ => error,
     },
   }

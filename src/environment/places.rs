@@ -1,9 +1,7 @@
 //! The places of what goes on in a session at the same time: commands, `limits.maxConcurrentProcesses` of them, and
 //! operations on files.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::cancel::Cancel;
 use crate::error::{Result, fail};
@@ -17,21 +15,19 @@ pub struct Places {
   free: Semaphore,
   all: u32,
   /// Those of processes that run until somebody ends them.
-  background: AtomicU32,
-  /// Another of them has a place.
-  more: Notify,
+  background: watch::Sender<u32>,
 }
 
 /// One place, free again when this goes.
 pub struct Place<'a> {
   _permits: [SemaphorePermit<'a>; 2],
-  background: Option<&'a AtomicU32>,
+  background: Option<&'a watch::Sender<u32>>,
 }
 
 impl Drop for Place<'_> {
   fn drop(&mut self) {
     if let Some(background) = self.background {
-      background.fetch_sub(1, Ordering::AcqRel);
+      background.send_modify(|count| *count -= 1);
     }
   }
 }
@@ -45,8 +41,7 @@ impl Places {
       files: Semaphore::new(capabilities.most_file_operations),
       free: Semaphore::new(all as usize),
       all,
-      background: AtomicU32::new(0),
-      more: Notify::new(),
+      background: watch::Sender::new(0),
     }
   }
 
@@ -78,24 +73,15 @@ impl Places {
     let permits = cancel.guard("Waiting for a place among the running commands", both).await?;
     let background = background.then_some(&self.background);
     if let Some(background) = background {
-      background.fetch_add(1, Ordering::AcqRel);
-      self.more.notify_waiters();
+      background.send_modify(|count| *count += 1);
     }
     Ok(Place { _permits: permits, background })
   }
 
   /// Waits until no place may ever be free.
   async fn taken_for_good(&self) {
-    loop {
-      let more = self.more.notified();
-      tokio::pin!(more);
-      // From here on none is missed.
-      more.as_mut().enable();
-      if self.background.load(Ordering::Acquire) >= self.all {
-        return;
-      }
-      more.await;
-    }
+    // The sender is held here, so this cannot fail.
+    self.background.subscribe().wait_for(|count| *count >= self.all).await.ok();
   }
 }
 

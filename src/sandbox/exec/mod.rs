@@ -45,13 +45,9 @@ const OWN_CAPABILITIES: Capabilities = Capabilities { race_free_paths: false, ..
 
 /// And with a double, which has only the public `DockerClient`'s methods and no programs.
 const PLAIN_CAPABILITIES: Capabilities = Capabilities {
-  transport: "exec",
   outcomes: &[Outcome::Exited, Outcome::TimedOut, Outcome::OutputLimit],
-  race_free_paths: false,
   commands_end: true,
-  most_operations: Semaphore::MAX_PERMITS,
-  most_commands: u32::MAX,
-  most_file_operations: MOST_FILE_OPERATIONS,
+  ..OWN_CAPABILITIES
 };
 
 /// A running container that is talked to by `docker exec`.
